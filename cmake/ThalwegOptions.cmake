@@ -1,0 +1,36 @@
+# Build options and the flags every target shares.
+option(THALWEG_CHECKS "Keep data-plane checks (TW_DCHECK) on" OFF)
+option(THALWEG_FUZZ "Build the libFuzzer targets (Clang only)" OFF)
+option(THALWEG_TESTS "Build the tests" ON)
+set(THALWEG_SANITIZE "" CACHE STRING "Sanitizers, as for -fsanitize= (address,undefined or thread)")
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+add_library(thalweg_flags INTERFACE)
+add_library(thalweg::flags ALIAS thalweg_flags)
+# Contraction is off so that a row has the same bits whichever vector width the compiler picks.
+target_compile_options(thalweg_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
+  -Werror -ffp-contract=off -fno-math-errno)
+target_include_directories(thalweg_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_compile_definitions(thalweg_flags INTERFACE
+  THALWEG_VERSION="${PROJECT_VERSION}" THALWEG_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+if(THALWEG_CHECKS)
+  target_compile_definitions(thalweg_flags INTERFACE THALWEG_CHECKS=1)
+endif()
+if(THALWEG_SANITIZE)
+  target_compile_options(thalweg_flags INTERFACE -fsanitize=${THALWEG_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(thalweg_flags INTERFACE -fsanitize=${THALWEG_SANITIZE})
+endif()
+
+find_program(THALWEG_CCACHE ccache)
+if(THALWEG_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${THALWEG_CCACHE})
+endif()

@@ -1,0 +1,44 @@
+# thalweg_room(NAME base SOURCES a.cc ... DEPENDS room ... LINK target ... TESTS a_test.cc ... FUZZ b_fuzz.cc ...)
+#
+# Declares one room: the static library thalweg_<name> (alias thalweg::<name>), one test executable
+# <name>_test with every TESTS file, and one libFuzzer executable per FUZZ file when THALWEG_FUZZ is on.
+# DEPENDS names rooms (they must agree with layers.txt), LINK names outside libraries.
+# TEST_DEPENDS and TEST_LINK serve the tests alone.
+function(thalweg_room)
+  cmake_parse_arguments(ROOM "" "NAME" "SOURCES;DEPENDS;LINK;TESTS;TEST_DEPENDS;TEST_LINK;FUZZ" ${ARGN})
+  set(target thalweg_${ROOM_NAME})
+  list(TRANSFORM ROOM_DEPENDS PREPEND thalweg:: OUTPUT_VARIABLE rooms)
+  if(ROOM_SOURCES)
+    add_library(${target} STATIC ${ROOM_SOURCES})
+    target_link_libraries(${target} PUBLIC thalweg::flags ${rooms} ${ROOM_LINK})
+  else()
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE thalweg::flags ${rooms} ${ROOM_LINK})
+  endif()
+  add_library(thalweg::${ROOM_NAME} ALIAS ${target})
+
+  list(TRANSFORM ROOM_TEST_DEPENDS PREPEND thalweg:: OUTPUT_VARIABLE test_rooms)
+  if(THALWEG_TESTS AND ROOM_TESTS)
+    thalweg_test(${ROOM_NAME}_test LABEL unit SOURCES ${ROOM_TESTS} LINK ${target} ${test_rooms} ${ROOM_TEST_LINK})
+  endif()
+  if(THALWEG_FUZZ)
+    foreach(file ${ROOM_FUZZ})
+      get_filename_component(name ${file} NAME_WE)
+      add_executable(${name} ${file})
+      target_link_libraries(${name} PRIVATE ${target} ${test_rooms} -fsanitize=fuzzer)
+    endforeach()
+  endif()
+endfunction()
+
+# thalweg_test(name LABEL unit|golden|slow|gpu SOURCES ... LINK ... [TIMEOUT seconds])
+# One GoogleTest executable registered with CTest under one label.
+function(thalweg_test name)
+  cmake_parse_arguments(T "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 600)
+  endif()
+  add_executable(${name} ${T_SOURCES})
+  target_link_libraries(${name} PRIVATE ${T_LINK} GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.
+                       PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
+endfunction()
