@@ -48,7 +48,8 @@ endif()
 
 # thalweg_test(name LABEL unit|golden|slow|gpu SOURCES ... LINK ... [TIMEOUT seconds])
 # One GoogleTest executable registered with CTest under one label. Test code is compiled with -O1: it is
-# the larger half of the build and none of its time is worth more.
+# the larger half of the build and none of its time is worth more. THALWEG_SOURCE_DIR, for test data, is
+# known to tests alone: a program that carries the path of its sources is not done.
 function(thalweg_test name)
   cmake_parse_arguments(T "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT T_TIMEOUT)
@@ -56,6 +57,7 @@ function(thalweg_test name)
   endif()
   add_executable(${name} ${T_SOURCES})
   target_compile_options(${name} PRIVATE -O1)
+  target_compile_definitions(${name} PRIVATE THALWEG_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
   if(THALWEG_TEST_LAUNCHER)
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${THALWEG_TEST_LAUNCHER}")
   endif()
