@@ -33,6 +33,10 @@ add_library(thalweg::flags ALIAS thalweg_flags)
 target_compile_options(thalweg_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   -ffp-contract=off -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC bug 105651: a false alarm about "literal" + std::string.
+  target_compile_options(thalweg_flags INTERFACE -Wno-restrict)
+endif()
 if(THALWEG_WERROR)
   target_compile_options(thalweg_flags INTERFACE -Werror)
 endif()
