@@ -19,9 +19,11 @@ namespace thalweg::checkpoint {
 
 // What to map. Shards that hold nothing of it are not opened and need not be there.
 struct LoadFilter {
-  // Routed experts of every layer (draft stages have their own count): [begin, end).
+  // Routed experts [begin, end) of every target layer, and of every draft stage.
   int64_t expert_begin = 0;
   int64_t expert_end = std::numeric_limits<int64_t>::max();
+  int64_t draft_expert_begin = 0;
+  int64_t draft_expert_end = std::numeric_limits<int64_t>::max();
   bool engram = true;
   bool draft = true;
   bool vision = true;

@@ -32,7 +32,7 @@ class NumpyGenerator {
   explicit NumpyGenerator(uint64_t seed);
   uint64_t Next64();
   double NextDouble();  // .random(): [0, 1)
-  // .integers(0, bound, dtype=int64): Lemire's rejection on 64 bits; 1 <= bound.
+  // .integers(0, bound, dtype=int64) for bound > 2^32 (numpy draws smaller ones another way).
   int64_t NextBelow(int64_t bound);
 
  private:
