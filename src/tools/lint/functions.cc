@@ -174,8 +174,8 @@ std::string NameOf(const Tokens& head) {
 
 // A name of one or two capitals is a name.
 bool IsMacroName(std::string_view name) {
-  return name.size() > 2 && std::none_of(name.begin(), name.end(), [](char c) {
-           return std::islower(static_cast<unsigned char>(c)) != 0;
+  return name.size() > 2 && std::all_of(name.begin(), name.end(), [](char c) {
+           return c == '_' || std::isupper(static_cast<unsigned char>(c)) != 0;
          });
 }
 

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Installs what building and testing Thalweg needs on Debian 12 or Ubuntu 24.04, and only what is
+# missing: a second run finds everything and does nothing. With --dev also what `make fuzz`,
+# `make format`, `make tidy` and the sanitizer presets need. Uses sudo when not root.
+set -euo pipefail
+
+# command (or "-" for a library) and the package that brings it
+needed=(
+  "make make" "g++ g++" "cmake cmake" "ninja ninja-build" "pkg-config pkg-config"
+  "- nlohmann-json3-dev" "- libfmt-dev" "- libspdlog-dev" "- libcli11-dev" "- libicu-dev"
+  "- libpcre2-dev" "- libgtest-dev" "- libbenchmark-dev"
+)
+needed_dev=(
+  "clang++-16 clang-16" "- libclang-rt-16-dev" "- libomp-16-dev" "clang-format clang-format"
+  "clang-tidy-16 clang-tidy-16" "ccache ccache" "node nodejs" "npm npm"
+)
+
+case "${1:-}" in
+  "") ;;
+  --dev) needed+=("${needed_dev[@]}") ;;
+  *)
+    echo "usage: scripts/setup.sh [--dev]" >&2
+    exit 2
+    ;;
+esac
+
+if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
+  echo "setup: this is no Debian or Ubuntu; CMake will say what is missing. Needed, by Debian name:"
+  printf '  %s\n' "${needed[@]#* }"
+  exit 0
+fi
+
+installed=" $(dpkg-query -W -f '${binary:Package}:${db:Status-Status}\n' \
+  | sed -n 's/\(:[a-z0-9]*\)\?:installed$//p' | tr '\n' ' ')"
+missing=()
+for entry in "${needed[@]}"; do
+  tool=${entry%% *}
+  package=${entry#* }
+  if [ "$tool" != "-" ] && command -v "$tool" > /dev/null; then continue; fi
+  case "$installed" in *" $package "*) continue ;; esac
+  missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo > /dev/null; then
+    echo "setup: missing packages and no sudo. As root: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+echo "setup: installing with apt: ${missing[*]}"
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
+  -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
+"${apt[@]}" update < /dev/null
+"${apt[@]}" install -y --no-install-recommends "${missing[@]}" < /dev/null
