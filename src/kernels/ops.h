@@ -79,12 +79,14 @@ struct CollapseParams {
   BF16* normed = nullptr;     // out [rows, hidden]
 };
 
-// bf16 mean over the streams: a draft tap (model.md 2.8).
+// bf16 mean over the streams, and the same quantised: a draft tap (model.md 2.8).
 struct TapParams {
   Stream stream;
   int64_t rows = 0, streams_n = 0, hidden = 0;
   const BF16* streams = nullptr;  // [rows, n, hidden]
-  BF16* out = nullptr;  // out [rows, out_stride], the first `hidden` of each row are written
+  RowFormat quantise = RowFormat::kFp8E8M0;
+  BF16* out = nullptr;            // out [rows, out_stride], the first `hidden` of each row
+  BF16* out_quantised = nullptr;  // the same shape
   int64_t out_stride = 0;
 };
 

@@ -127,12 +127,15 @@ void Collapse(const CollapseParams& p) {
 
 void Tap(const TapParams& p) {
   for (int64_t r = 0; r < p.rows; ++r) {
+    BF16* out = p.out + r * p.out_stride;
     for (int64_t c = 0; c < p.hidden; ++c) {
       float sum = 0;
-      for (int64_t j = 0; j < p.streams_n; ++j)
+      for (int64_t j = 0; j < p.streams_n; ++j) {
         sum += ToFloat(p.streams[(r * p.streams_n + j) * p.hidden + c]);
-      p.out[r * p.out_stride + c] = tensor::ToBF16(sum / static_cast<float>(p.streams_n));
+      }
+      out[c] = tensor::ToBF16(sum / static_cast<float>(p.streams_n));
     }
+    tensor::RoundTripRow(p.quantise, out, p.hidden, p.out_quantised + r * p.out_stride);
   }
 }
 

@@ -1,0 +1,132 @@
+#include "kvpool/pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/math.h"
+
+namespace thalweg::kvpool {
+
+Pool::Pool(Geometry geometry, int64_t blocks, int64_t sequences)
+    : geometry_(std::move(geometry)), slots_(static_cast<size_t>(sequences)) {
+  int64_t pending_floats = 0;
+  for (const OwnerGroup& g : geometry_.owners) {
+    TW_CHECK_EQ(geometry_.block_tokens % g.ratio, 0);
+    const int64_t rows = blocks * (geometry_.block_tokens / g.ratio);
+    main_.emplace_back(rows * geometry_.MainRowBytes(g));
+    index_.emplace_back(rows * geometry_.IndexRowBytes(g));
+    pending_offset_.push_back(pending_floats);
+    if (g.ratio == 2) pending_floats += geometry_.PendingRows() * 2 * g.main_width;
+  }
+  for (int64_t b = blocks; b-- > 0;) free_blocks_.push_back(static_cast<int32_t>(b));
+  for (Slot& s : slots_) {
+    s.rings =
+        tensor::Buffer(geometry_.window_layers * geometry_.RingRows() * geometry_.WindowRowBytes());
+    s.pending = tensor::Buffer(pending_floats * static_cast<int64_t>(sizeof(float)));
+    s.history.assign(static_cast<size_t>(geometry_.HistoryRows()), 0);
+  }
+}
+
+int64_t Pool::bytes() const {
+  int64_t total = static_cast<int64_t>(slots_.size()) * geometry_.SlotBytes();
+  for (const tensor::Buffer& b : main_) total += b.bytes();
+  for (const tensor::Buffer& b : index_) total += b.bytes();
+  return total;
+}
+
+Pool::Slot& Pool::slot(SequenceId id) {
+  Slot& s = slots_[static_cast<size_t>(id)];
+  TW_DCHECK(s.open);
+  return s;
+}
+
+const Pool::Slot& Pool::slot(SequenceId id) const { return slots_[static_cast<size_t>(id)]; }
+
+Result<SequenceId> Pool::Open() {
+  const auto free =
+      std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.open; });
+  if (free == slots_.end()) {
+    return base::ResourceExhausted(fmt::format("all {} sequence slots are in use", slots_.size()));
+  }
+  free->open = true;
+  free->length = free->high_water = free->decoder_floor = 0;
+  return static_cast<SequenceId>(free - slots_.begin());
+}
+
+void Pool::Close(SequenceId id) {
+  Slot& s = slot(id);
+  free_blocks_.insert(free_blocks_.end(), s.blocks.rbegin(), s.blocks.rend());
+  s.blocks.clear();
+  s.open = false;
+}
+
+Status Pool::Reserve(SequenceId id, int64_t tokens) {
+  Slot& s = slot(id);
+  const int64_t wanted =
+      base::CeilDiv(tokens, geometry_.block_tokens) - static_cast<int64_t>(s.blocks.size());
+  if (wanted > free_blocks()) {
+    return base::ResourceExhausted(
+        fmt::format("the cache has {} free blocks of {} tokens, {} more are needed", free_blocks(),
+                    geometry_.block_tokens, wanted));
+  }
+  for (int64_t i = 0; i < wanted; ++i) {
+    s.blocks.push_back(free_blocks_.back());
+    free_blocks_.pop_back();
+  }
+  return {};
+}
+
+void Pool::Commit(SequenceId id, int64_t length) {
+  Slot& s = slot(id);
+  TW_CHECK_GE(length, s.length);
+  s.length = length;
+  s.high_water = std::max(s.high_water, length);
+}
+
+Status Pool::Truncate(SequenceId id, int64_t length) {
+  Slot& s = slot(id);
+  TW_CHECK_LE(length, s.length);
+  if (length < 0 || (length != 0 && length < s.high_water - geometry_.rollback_tokens)) {
+    return base::OutOfRange(fmt::format("cannot go back from {} to {} tokens: the rings keep {}",
+                                        s.high_water, length, geometry_.rollback_tokens));
+  }
+  if (length == 0) s.high_water = s.decoder_floor = 0;
+  s.length = length;
+  return {};
+}
+
+tensor::PagedRows Pool::Rows(SequenceId id, int owner, bool index) {
+  const OwnerGroup& g = geometry_.owners[static_cast<size_t>(owner)];
+  tensor::PagedRows rows;
+  rows.pool = (index ? index_ : main_)[static_cast<size_t>(owner)].as<uint8_t>();
+  rows.blocks = slot(id).blocks.data();
+  rows.rows_per_block = geometry_.block_tokens / g.ratio;
+  rows.row_bytes = index ? geometry_.IndexRowBytes(g) : geometry_.MainRowBytes(g);
+  rows.block_bytes = rows.rows_per_block * rows.row_bytes;
+  rows.width = index ? g.index_width : g.main_width;
+  rows.format = index ? geometry_.index_format : geometry_.main_format;
+  return rows;
+}
+
+tensor::PagedRows Pool::MainRows(SequenceId id, int owner) { return Rows(id, owner, false); }
+tensor::PagedRows Pool::IndexRows(SequenceId id, int owner) { return Rows(id, owner, true); }
+
+uint8_t* Pool::Ring(SequenceId id, int64_t layer) {
+  return slot(id).rings.as<uint8_t>() + layer * geometry_.RingRows() * geometry_.WindowRowBytes();
+}
+
+PendingGroup Pool::Pending(SequenceId id, int owner, int64_t group) {
+  const auto i = static_cast<size_t>(owner);
+  const int64_t width = geometry_.owners[i].main_width;
+  float* base = slot(id).pending.as<float>() + pending_offset_[i] +
+                group % geometry_.PendingRows() * 2 * width;
+  return {base, base + width};
+}
+
+int32_t& Pool::History(SequenceId id, int64_t position) {
+  return slot(id).history[static_cast<size_t>(position % geometry_.HistoryRows())];
+}
+
+}  // namespace thalweg::kvpool

@@ -1,0 +1,82 @@
+// The pool gives back what it lent, refuses what it can't hold, and knows how far a sequence can be
+// taken back.
+#include "kvpool/pool.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace thalweg::kvpool {
+namespace {
+
+Geometry Small() {
+  Geometry g;
+  g.owners = {{.ratio = 2, .main_width = 64, .index_width = 32},
+              {.ratio = 1, .main_width = 64, .index_width = 32}};
+  g.window = 16;
+  g.rollback_tokens = 12;
+  g.window_layers = 3;
+  g.window_width = 64;
+  g.history_tokens = 4;
+  return g;
+}
+
+TEST(Geometry, ReleaseCosts890BytesPerToken) {
+  Geometry g;
+  g.owners.assign(3, {.ratio = 2, .main_width = 512, .index_width = 128});
+  g.owners.push_back({.ratio = 1, .main_width = 512, .index_width = 128});
+  EXPECT_EQ(g.BlockBytes(), 890 * g.block_tokens);
+}
+
+TEST(Pool, BlocksAreLentAndReturned) {
+  Pool pool(Small(), 4, 2);
+  const SequenceId a = *pool.Open();
+  const SequenceId b = *pool.Open();
+  EXPECT_EQ(pool.Open().status().code(), base::Code::kResourceExhausted);
+  EXPECT_TRUE(pool.Reserve(a, 65).ok());
+  EXPECT_EQ(pool.free_blocks(), 2);
+  EXPECT_TRUE(pool.Reserve(a, 128).ok());
+  EXPECT_EQ(pool.free_blocks(), 2);
+  EXPECT_EQ(pool.Reserve(b, 200).code(), base::Code::kResourceExhausted);
+  EXPECT_EQ(pool.free_blocks(), 2);
+  pool.Close(a);
+  EXPECT_EQ(pool.free_blocks(), 4);
+  EXPECT_TRUE(pool.Reserve(b, 200).ok());
+}
+
+TEST(Pool, RowsOfTwoSequencesNeverOverlap) {
+  Pool pool(Small(), 4, 2);
+  const SequenceId a = *pool.Open();
+  const SequenceId b = *pool.Open();
+  ASSERT_TRUE(pool.Reserve(a, 64).ok());
+  ASSERT_TRUE(pool.Reserve(b, 128).ok());
+  ASSERT_TRUE(pool.Reserve(a, 128).ok());
+  const auto rows_a = pool.MainRows(a, 0);
+  const auto rows_b = pool.MainRows(b, 0);
+  std::vector<const uint8_t*> seen;
+  for (int64_t g = 0; g < 64; ++g) {
+    seen.push_back(rows_a.Row(g));
+    seen.push_back(rows_b.Row(g));
+  }
+  std::sort(seen.begin(), seen.end());
+  for (size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i] - seen[i - 1], rows_a.row_bytes);
+}
+
+TEST(Pool, RollbackReachesAsFarAsTheRings) {
+  Pool pool(Small(), 8, 1);
+  const SequenceId a = *pool.Open();
+  pool.Commit(a, 20);
+  EXPECT_TRUE(pool.Truncate(a, 8).ok());
+  EXPECT_FALSE(pool.Truncate(a, 7).ok());
+  EXPECT_TRUE(pool.Truncate(a, 0).ok());
+  pool.Commit(a, 100);
+  EXPECT_TRUE(pool.Truncate(a, 88).ok());
+  EXPECT_EQ(pool.Truncate(a, 87).code(), base::Code::kOutOfRange);
+  pool.Commit(a, 90);
+  EXPECT_EQ(pool.Truncate(a, 87).code(), base::Code::kOutOfRange);  // position 100 had been written
+  EXPECT_EQ(pool.length(a), 90);
+}
+
+}  // namespace
+}  // namespace thalweg::kvpool

@@ -1,0 +1,141 @@
+// Attention over the sliding window and the selected compressed entries (spec/model.md 2.5).
+#include <cmath>
+#include <cstring>
+
+#include "model/run.h"
+
+namespace thalweg::model {
+namespace {
+
+const Angles& LayerAngles(const Run& run, int layer) {
+  return run.plan(layer).ratio > 0 ? run.batch.compressed : run.batch.plain;
+}
+
+void ObserveWindow(const Run& run, int layer) {
+  if (run.probe == nullptr || !run.probe->Wants(layer, point::kWindowKv)) return;
+  const kvpool::Geometry& g = run.pool.geometry();
+  std::vector<float> row(static_cast<size_t>(g.window_width));
+  std::vector<BF16> decoded;
+  for (int64_t r = 0; r < run.rows(); ++r) {
+    tensor::DecodeRow(g.window_format, run.ws.window_chunk + r * g.WindowRowBytes(), g.window_width,
+                      row.data());
+    for (const float v : row) decoded.push_back(tensor::ToBF16(v));
+  }
+  Observe(run, layer, point::kWindowKv, decoded.data(), {run.rows(), g.window_width});
+}
+
+}  // namespace
+
+void MakeWindowRows(Run& run, int layer) {
+  run.ops().window_rows({.stream = run.stream(),
+                         .rows = run.rows(),
+                         .width = run.config().head_dim,
+                         .kv = run.ws.kv,
+                         .norm_weight = run.layer(layer).attn.kv_norm,
+                         .norm_eps = run.config().rms_norm_eps,
+                         .rotation = LayerAngles(run, layer).rotation(),
+                         .format = run.pool.geometry().window_format,
+                         .out = run.ws.window_chunk});
+  ObserveWindow(run, layer);
+}
+
+void ProjectQueryAndWindow(Run& run, int layer) {
+  const checkpoint::Config& c = run.config();
+  const AttentionWeights& w = run.layer(layer).attn;
+  const kernels::Projection low[] = {{.weight = w.wq_a, .out_bf16 = run.ws.q_low},
+                                     {.weight = w.wkv, .out_bf16 = run.ws.kv}};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = run.rows(),
+                    .in = c.hidden_size,
+                    .x = run.ws.normed_quantised,
+                    .projections = low});
+  run.ops().norm({.stream = run.stream(),
+                  .rows = run.rows(),
+                  .width = c.q_lora_rank,
+                  .x = run.ws.q_low,
+                  .weight = w.q_norm,
+                  .eps = c.rms_norm_eps,
+                  .quantise = run.parts.options.activation_format,
+                  .out_quantised = run.ws.q_low_quantised});
+  MakeWindowRows(run, layer);
+  const kernels::Projection query{.weight = w.wq_b, .out_bf16 = run.ws.q};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = run.rows(),
+                    .in = c.q_lora_rank,
+                    .x = run.ws.q_low_quantised,
+                    .projections = {&query, 1}});
+}
+
+AttentionKeys TargetKeys(Run& run, int layer) {
+  const kvpool::Geometry& g = run.pool.geometry();
+  const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
+  AttentionKeys keys;
+  for (const SequenceRows& s : run.batch.sequences) {
+    keys.window.push_back({.ring = run.pool.Ring(s.id, layer),
+                           .ring_rows = g.RingRows(),
+                           .chunk = run.ws.window_chunk + s.first_row * g.WindowRowBytes(),
+                           .chunk_begin = s.start,
+                           .floor = run.plan(layer).decoder ? run.pool.decoder_floor(s.id) : 0});
+    if (owner >= 0) keys.selected.push_back(run.pool.MainRows(s.id, owner));
+  }
+  keys.window_end = run.batch.position;
+  keys.selection = run.ws.selection;
+  keys.topk = run.config().index_topk;
+  return keys;
+}
+
+void Attend(Run& run, int layer, const AttentionKeys& keys) {
+  const checkpoint::Config& c = run.config();
+  run.ops().attention(
+      {.stream = run.stream(),
+       .rows = run.rows(),
+       .heads = c.num_attention_heads,
+       .width = c.head_dim,
+       .window = c.sliding_window,
+       .query = run.ws.q,
+       .rotation = LayerAngles(run, layer).rotation(),
+       .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim))),
+       .sink = run.layer(layer).attn.sink,
+       .row_sequence = run.batch.row_sequence.data(),
+       .window_end = keys.window_end.data(),
+       .window_keys = keys.window.data(),
+       .window_format = run.pool.geometry().window_format,
+       .selected_rows = keys.selected.empty() ? nullptr : keys.selected.data(),
+       .selection = keys.selection,
+       .topk = keys.topk,
+       .out = run.ws.heads_out});
+}
+
+void CommitWindow(Run& run, int layer) {
+  const kvpool::Geometry& g = run.pool.geometry();
+  const int64_t bytes = g.WindowRowBytes();
+  for (const SequenceRows& s : run.batch.sequences) {
+    uint8_t* ring = run.pool.Ring(s.id, layer);
+    for (int64_t i = std::max<int64_t>(0, s.rows - g.RingRows()); i < s.rows; ++i) {
+      const uint8_t* row = run.ws.window_chunk + (s.first_row + i) * bytes;
+      std::memcpy(ring + (s.start + i) % g.RingRows() * bytes, row, static_cast<size_t>(bytes));
+    }
+  }
+}
+
+void ProjectOut(Run& run, int layer) {
+  const checkpoint::Config& c = run.config();
+  const AttentionWeights& w = run.layer(layer).attn;
+  run.ops().grouped_linear({.stream = run.stream(),
+                            .rows = run.rows(),
+                            .groups = c.o_groups,
+                            .group_in = c.num_attention_heads * c.head_dim / c.o_groups,
+                            .group_out = c.o_lora_rank,
+                            .x = run.ws.heads_out,
+                            .weight = w.wo_a,
+                            .quantise = run.parts.options.activation_format,
+                            .out = run.ws.o_low});
+  const kernels::Projection out{.weight = w.wo_b, .out_bf16 = run.ws.update};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = run.rows(),
+                    .in = c.o_groups * c.o_lora_rank,
+                    .x = run.ws.o_low,
+                    .projections = {&out, 1}});
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,62 @@
+// The rows of one step, flattened: which token, where, of which sequence.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kvpool/pool.h"
+#include "model/rope.h"
+
+namespace thalweg::model {
+
+enum class LogitRows {
+  kNone,
+  kLast,  // of the chunk's last token
+  kAll,   // of every token; needs the whole chunk in the decoder
+};
+
+// New tokens of one sequence, appended at its current length.
+struct Chunk {
+  kvpool::SequenceId sequence = {};
+  std::span<const int32_t> tokens;
+  std::span<const uint8_t> image;  // nonzero: inside an image span; empty: all text
+  // Rows at positions below run the encoder only (bounded replay, model/replay.h). 0: every row
+  // runs everything.
+  int64_t decoder_from = 0;
+  LogitRows logits = LogitRows::kLast;
+};
+
+// The rows of one sequence within a batch: contiguous and ascending.
+struct SequenceRows {
+  kvpool::SequenceId id = {};
+  int64_t first_row = 0;
+  int64_t rows = 0;
+  int64_t start = 0;  // absolute position of first_row
+  int64_t decoder_from = 0;
+  LogitRows logits = LogitRows::kLast;
+
+  int64_t end() const { return start + rows; }
+};
+
+struct Batch {
+  std::vector<SequenceRows> sequences;
+  std::vector<int32_t> ids;           // [rows]
+  std::vector<int64_t> position;      // [rows]
+  std::vector<int32_t> row_sequence;  // [rows], index into sequences
+  std::vector<uint8_t> image;         // [rows]
+  Angles plain;                       // of each row, ratio-0 layers
+  Angles compressed;                  // of each row, layers with compressed KV
+
+  int64_t rows() const { return static_cast<int64_t>(ids.size()); }
+  // Rows already run by the encoder and not kept for the decoder are dropped; returns the kept
+  // rows' old numbers.
+  std::vector<int64_t> KeepDecoderRows(const RopeFrequencies& frequencies);
+  void SetAngles(const RopeFrequencies& frequencies);
+};
+
+// Flattens chunks; positions follow the pool's lengths.
+Batch MakeBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
+                const RopeFrequencies& frequencies);
+
+}  // namespace thalweg::model

@@ -1,0 +1,161 @@
+// Compressed KV and index keys of the owner layers (spec/model.md 2.5). A group of `ratio` tokens
+// makes one entry when its last token arrives; the first half of an open group waits in the pool.
+#include "model/run.h"
+
+namespace thalweg::model {
+namespace {
+
+// The groups that this step completes, over all sequences.
+struct Groups {
+  std::vector<int64_t> position;  // of the group's first token
+  std::vector<uint8_t*> main;     // destinations
+  std::vector<uint8_t*> index;
+  std::vector<const float*> first_kv, first_score, second_kv, second_score;  // ratio 2
+
+  int64_t count() const { return static_cast<int64_t>(position.size()); }
+};
+
+// Values of a token: from this step's rows, or from the half group an earlier step left.
+kvpool::PendingGroup TokenValues(Run& run, int owner, const SequenceRows& s, int64_t position) {
+  if (position < s.start) return run.pool.Pending(s.id, owner, position / 2);
+  const int64_t at = (s.first_row + position - s.start) * run.config().head_dim;
+  return {run.ws.group_kv + at, run.ws.group_score + at};
+}
+
+void AddGroup(Run& run, int owner, int64_t ratio, const SequenceRows& s, int64_t group,
+              Groups* out) {
+  out->position.push_back(group * ratio);
+  out->main.push_back(run.pool.MainRows(s.id, owner).Row(group));
+  out->index.push_back(run.pool.IndexRows(s.id, owner).Row(group));
+  if (ratio == 1) return;
+  const kvpool::PendingGroup first = TokenValues(run, owner, s, group * 2);
+  const kvpool::PendingGroup second = TokenValues(run, owner, s, group * 2 + 1);
+  out->first_kv.push_back(first.kv);
+  out->first_score.push_back(first.score);
+  out->second_kv.push_back(second.kv);
+  out->second_score.push_back(second.score);
+}
+
+Groups CompleteGroups(Run& run, int owner, int64_t ratio) {
+  Groups out;
+  for (const SequenceRows& s : run.batch.sequences) {
+    for (int64_t g = s.start / ratio; g < s.end() / ratio; ++g)
+      AddGroup(run, owner, ratio, s, g, &out);
+  }
+  return out;
+}
+
+// Keeps the first half of every group of this step, so that a later token, or a rollback to it,
+// finds it.
+void KeepFirstHalves(Run& run, int owner) {
+  const int64_t width = run.config().head_dim;
+  for (const SequenceRows& s : run.batch.sequences) {
+    for (int64_t p = s.start + s.start % 2; p < s.end(); p += 2) {
+      const kvpool::PendingGroup from = TokenValues(run, owner, s, p);
+      const kvpool::PendingGroup to = run.pool.Pending(s.id, owner, p / 2);
+      std::copy_n(from.kv, width, to.kv);
+      std::copy_n(from.score, width, to.score);
+    }
+  }
+}
+
+void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
+  std::vector<kernels::Projection> projections;
+  if (ratio == 1) {
+    projections.push_back({.weight = w.wkv, .out_bf16 = run.ws.group_kv_bf16});
+  } else {
+    projections.push_back({.weight = w.wkv, .out_f32 = run.ws.group_kv});
+    projections.push_back({.weight = w.wgate, .out_f32 = run.ws.group_score});
+  }
+  run.ops().linear({.stream = run.stream(),
+                    .rows = run.rows(),
+                    .in = run.config().hidden_size,
+                    .x = run.ws.normed,
+                    .projections = projections});
+}
+
+void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio, const Groups& groups) {
+  run.ops().pool({.stream = run.stream(),
+                  .groups = groups.count(),
+                  .width = run.config().head_dim,
+                  .ratio = ratio,
+                  .kv_bf16 = run.ws.group_kv_bf16,
+                  .first_kv = groups.first_kv,
+                  .first_score = groups.first_score,
+                  .second_kv = groups.second_kv,
+                  .second_score = groups.second_score,
+                  .norm_weight = w.norm,
+                  .norm_eps = run.config().rms_norm_eps,
+                  .latent = run.ws.latent});
+  // The index key is made of the latent before rotation and quantisation.
+  const kernels::Projection key{.weight = w.index_wk, .out_bf16 = run.ws.index_k};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = groups.count(),
+                    .in = run.config().head_dim,
+                    .x = run.ws.latent,
+                    .projections = {&key, 1}});
+}
+
+void StoreGroups(Run& run, const CompressorWeights& w, const Groups& groups) {
+  Angles angles;
+  angles.Set(groups.position, run.parts.frequencies.compressed);
+  kernels::StoreRowsParams store{.stream = run.stream(),
+                                 .rows = groups.count(),
+                                 .width = run.config().head_dim,
+                                 .x = run.ws.latent,
+                                 .norm_weight = nullptr,
+                                 .norm_eps = run.config().rms_norm_eps,
+                                 .rotation = angles.rotation(),
+                                 .format = run.pool.geometry().main_format,
+                                 .destination = groups.main.data()};
+  run.ops().store_rows(store);
+  store.width = run.config().index_head_dim;
+  store.x = run.ws.index_k;
+  store.norm_weight = w.index_k_norm;
+  store.format = run.pool.geometry().index_format;
+  store.destination = groups.index.data();
+  run.ops().store_rows(store);
+}
+
+void ObserveRows(const Run& run, int layer, std::string_view name, tensor::RowFormat format,
+                 int64_t width, const std::vector<uint8_t*>& rows) {
+  if (run.probe == nullptr || !run.probe->Wants(layer, name)) return;
+  std::vector<float> values(static_cast<size_t>(width));
+  std::vector<BF16> decoded;
+  for (const uint8_t* row : rows) {
+    tensor::DecodeRow(format, row, width, values.data());
+    for (const float v : values) decoded.push_back(tensor::ToBF16(v));
+  }
+  Observe(run, layer, name, decoded.data(), {static_cast<int64_t>(rows.size()), width});
+}
+
+void ObservePending(Run& run, int layer, int owner) {
+  const SequenceRows& last = run.batch.sequences.back();
+  if (last.end() % 2 == 0) return;
+  const kvpool::PendingGroup half = run.pool.Pending(last.id, owner, last.end() / 2);
+  Observe(run, layer, point::kPendingKv, half.kv, {1, run.config().head_dim});
+  Observe(run, layer, point::kPendingScore, half.score, {1, run.config().head_dim});
+}
+
+}  // namespace
+
+void Compress(Run& run, int layer) {
+  const CompressorWeights& w = *run.layer(layer).attn.compressor;
+  const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
+  const int64_t ratio = run.plan(layer).ratio;
+  ProjectTokens(run, w, ratio);
+  const Groups groups = CompleteGroups(run, owner, ratio);
+  if (groups.count() > 0) {
+    PoolGroups(run, w, ratio, groups);
+    StoreGroups(run, w, groups);
+  }
+  const kvpool::Geometry& g = run.pool.geometry();
+  ObserveRows(run, layer, point::kCompressedKv, g.main_format, run.config().head_dim, groups.main);
+  ObserveRows(run, layer, point::kIndexK, g.index_format, run.config().index_head_dim,
+              groups.index);
+  if (ratio == 1) return;
+  KeepFirstHalves(run, owner);
+  ObservePending(run, layer, owner);
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,114 @@
+// Engram: hashed n-gram memory (spec/model.md 2.3).
+#include <algorithm>
+
+#include "model/run.h"
+
+namespace thalweg::model {
+namespace {
+
+constexpr int32_t kDead = -1;
+
+// Compressed ids of the tokens before one sequence's rows and of the rows themselves; dead tokens
+// are kDead.
+class LookBack {
+ public:
+  LookBack(const ModelParts& parts, kvpool::Pool& pool, const Batch& batch, const SequenceRows& s)
+      : reach_(parts.config.engram_max_ngram_size - 1), start_(s.start) {
+    for (int64_t p = s.start - reach_; p < s.start; ++p)
+      ids_.push_back(p < 0 ? kDead : pool.History(s.id, p));
+    for (int64_t r = s.first_row; r < s.first_row + s.rows; ++r) {
+      const auto i = static_cast<size_t>(r);
+      ids_.push_back(batch.image[i] != 0 ? kDead
+                                         : parts.token_map[static_cast<size_t>(batch.ids[i])]);
+    }
+  }
+
+  int32_t At(int64_t position) const {
+    return ids_[static_cast<size_t>(position - start_ + reach_)];
+  }
+
+ private:
+  int64_t reach_;
+  int64_t start_;
+  std::vector<int32_t> ids_;
+};
+
+// Table rows of one token, order-major: one hash per order, one modulus per head. A lookback that
+// is dead, or behind a dead one, counts as padding.
+void HashToken(const checkpoint::Config& c, const checkpoint::EngramTable& table,
+               const LookBack& ids, int64_t position, int32_t pad, int64_t* out) {
+  uint64_t hash = 0;
+  bool blocked = false;
+  for (int64_t s = 0; s < c.engram_max_ngram_size; ++s) {
+    const int32_t id = ids.At(position - s);
+    blocked = blocked || id == kDead;
+    hash ^= static_cast<uint64_t>(blocked ? pad : id) *
+            static_cast<uint64_t>(table.multipliers[static_cast<size_t>(s)]);
+    if (s == 0) continue;
+    for (int64_t head = 0; head < c.engram_n_heads; ++head) {
+      const auto column = static_cast<size_t>((s - 1) * c.engram_n_heads + head);
+      *out++ = static_cast<int64_t>(hash % static_cast<uint64_t>(table.primes[column])) +
+               table.offsets[column];
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<int64_t> HashEngramRows(const ModelParts& parts, kvpool::Pool& pool,
+                                    const Batch& batch) {
+  const checkpoint::Config& c = parts.config;
+  if (!c.HasEngram()) return {};
+  const int64_t columns = c.EngramColumns();
+  const int32_t pad = parts.token_map[static_cast<size_t>(c.engram_pad_token_id)];
+  std::vector<int64_t> out(
+      static_cast<size_t>(static_cast<int64_t>(parts.tables.size()) * batch.rows() * columns));
+  for (const SequenceRows& s : batch.sequences) {
+    const LookBack ids(parts, pool, batch, s);
+    for (int64_t i = 0; i < s.rows; ++i) {
+      for (size_t t = 0; t < parts.tables.size(); ++t) {
+        const int64_t at = (static_cast<int64_t>(t) * batch.rows() + s.first_row + i) * columns;
+        HashToken(c, parts.tables[t], ids, s.start + i, pad, out.data() + at);
+      }
+    }
+    for (int64_t p = s.start; p < s.end(); ++p) pool.History(s.id, p) = ids.At(p);
+  }
+  return out;
+}
+
+void ApplyEngram(Run& run, int layer) {
+  const checkpoint::Config& c = run.config();
+  const EngramWeights& w = *run.layer(layer).engram;
+  const int64_t columns = c.EngramColumns();
+  int64_t* rows = run.engram_rows.data() + run.plan(layer).engram_index * run.rows() * columns;
+  Observe(run, layer, point::kEngramRows, rows, {run.rows(), columns});
+  run.ops().engram_gather({.stream = run.stream(),
+                           .rows = run.rows(),
+                           .columns = columns,
+                           .width = c.engram_head_dim,
+                           .table_rows = rows,
+                           .codes = w.codes,
+                           .scales = w.scales,
+                           .quantise = run.parts.options.activation_format,
+                           .out = run.ws.engram_z});
+  const kernels::Projection projection{.weight = w.wkv, .out_bf16 = run.ws.engram_kv};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = run.rows(),
+                    .in = columns * c.engram_head_dim,
+                    .x = run.ws.engram_z,
+                    .projections = {&projection, 1}});
+  run.ops().engram_gate({.stream = run.stream(),
+                         .rows = run.rows(),
+                         .streams_n = c.hc_mult,
+                         .hidden = c.hidden_size,
+                         .kv = run.ws.engram_kv,
+                         .q_weight = w.q_weight.data(),
+                         .k_weight = w.k_weight.data(),
+                         .norm_eps = c.rms_norm_eps,
+                         .dead = run.batch.image.data(),
+                         .streams = run.ws.streams});
+  Observe(run, layer, point::kEngramStreams, run.ws.streams,
+          {run.rows(), c.hc_mult, c.hidden_size});
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,38 @@
+// One layer in the order of the paper (spec/model.md 2.1).
+#include "model/run.h"
+
+namespace thalweg::model {
+namespace {
+
+// Below the decoder's first layer every row runs; from there on only the rows that replay keeps.
+// The first decoder layer's compressed rows are made for all of them before the cut
+// (spec/model.md 2.7).
+void KeepDecoderRows(Run& run) {
+  const std::vector<int64_t> kept = run.batch.KeepDecoderRows(run.parts.frequencies);
+  run.ws.Compact(kept, run.config());
+}
+
+}  // namespace
+
+void RunLayer(Run& run, int layer) {
+  const checkpoint::LayerPlan& plan = run.plan(layer);
+  if (plan.engram) ApplyEngram(run, layer);
+  if (plan.tap_index >= 0) TakeTap(run, layer);
+
+  PredictSite(run, layer, Site::kAttention);
+  if (plan.owns_kv) Compress(run, layer);
+  if (layer == run.config().DecoderBegin()) KeepDecoderRows(run);
+  if (run.rows() == 0) return;
+  ProjectQueryAndWindow(run, layer);
+  if (plan.owns_index) Select(run, layer);
+  Attend(run, layer, TargetKeys(run, layer));
+  CommitWindow(run, layer);
+  ProjectOut(run, layer);
+  FinishSite(run, layer, Site::kAttention);
+
+  PredictSite(run, layer, Site::kFfn);
+  MixExperts(run, layer);
+  FinishSite(run, layer, Site::kFfn);
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,277 @@
+// Loading, checking of requests, and the forward of one step as a story.
+#include "model/model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "checkpoint/token_map.h"
+#include "model/replay.h"
+#include "model/run.h"
+
+namespace thalweg::model {
+namespace {
+
+using checkpoint::Config;
+
+constexpr int64_t kBlockTokens = 64;
+
+kvpool::Geometry MakeGeometry(const Config& c, const ModelOptions& options) {
+  kvpool::Geometry g;
+  g.block_tokens = kBlockTokens;
+  for (const int64_t owner : c.kv_source_layer_ids) {
+    g.owners.push_back({.ratio = c.compress_ratios[static_cast<size_t>(owner)],
+                        .main_width = c.head_dim,
+                        .index_width = c.index_head_dim});
+  }
+  g.window = c.sliding_window;
+  g.rollback_tokens = RollbackTokens(c);
+  g.window_layers = c.num_hidden_layers + c.num_nextn_predict_layers;
+  g.window_width = c.head_dim;
+  g.history_tokens = c.HasEngram() ? c.engram_max_ngram_size : 1;
+  g.main_format = options.main_format;
+  g.index_format = options.index_format;
+  g.window_format = options.window_format;
+  return g;
+}
+
+int64_t CacheBlocks(const Config& c, const ModelOptions& options) {
+  const int64_t tokens = options.max_tokens > 0 ? options.max_tokens : c.max_position_embeddings;
+  return base::CeilDiv(tokens, kBlockTokens) + options.max_sequences;
+}
+
+std::vector<int> OwnerOfLayer(const Config& c, const std::vector<checkpoint::LayerPlan>& plans) {
+  std::vector<int> out;
+  for (const checkpoint::LayerPlan& plan : plans) {
+    const auto& owners = c.kv_source_layer_ids;
+    const auto at = std::find(owners.begin(), owners.end(), plan.kv_owner);
+    out.push_back(at == owners.end() ? -1 : static_cast<int>(at - owners.begin()));
+  }
+  return out;
+}
+
+Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
+                             const ModelOptions& options) {
+  ModelParts parts;
+  parts.config = checkpoint.config();
+  parts.options = options;
+  parts.plans = checkpoint::PlanLayers(parts.config);
+  parts.owner_of_layer = OwnerOfLayer(parts.config, parts.plans);
+  parts.frequencies = MakeRopeFrequencies(parts.config);
+  TW_ASSIGN(parts.weights, BindWeights(checkpoint));
+  if (parts.config.HasEngram()) {
+    TW_ASSIGN(parts.tables, checkpoint::BuildEngramTables(parts.config));
+    TW_ASSIGN(const checkpoint::TokenMap map,
+              checkpoint::LoadTokenMap(checkpoint.dir(), parts.config));
+    parts.token_map = map.ids;
+  }
+  return parts;
+}
+
+}  // namespace
+
+MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
+  const kvpool::Geometry g = MakeGeometry(config, options);
+  MemoryPlan plan;
+  plan.cache_blocks = CacheBlocks(config, options) * g.BlockBytes();
+  plan.sequence_slots = options.max_sequences * g.SlotBytes();
+  plan.workspace = WorkspaceBytes(config, options.max_rows, g.WindowRowBytes());
+  return plan;
+}
+
+struct Model::State {
+  State(ModelParts model_parts, kvpool::Geometry geometry)
+      : parts(std::move(model_parts)),
+        pool(geometry, CacheBlocks(parts.config, parts.options), parts.options.max_sequences),
+        workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes()) {}
+
+  Status CheckChunk(const Chunk& chunk) const;
+  Status CheckChunks(std::span<const Chunk> chunks) const;
+  Status Prepare(std::span<const Chunk> chunks);
+  void Forward(Run& run);
+  void Head(Run& run, StepOutput* output);
+
+  ModelParts parts;
+  kvpool::Pool pool;
+  Workspace workspace;
+};
+
+Status Model::State::CheckChunk(const Chunk& chunk) const {
+  const Config& c = parts.config;
+  const int64_t start = pool.length(chunk.sequence);
+  const auto count = static_cast<int64_t>(chunk.tokens.size());
+  if (count == 0) return base::InvalidArgument("a chunk without tokens");
+  if (!chunk.image.empty() && chunk.image.size() != chunk.tokens.size()) {
+    return base::InvalidArgument("image marks must match the tokens in number");
+  }
+  const auto limit = static_cast<int64_t>(
+      parts.token_map.empty()
+          ? c.vocab_size
+          : std::min<int64_t>(c.vocab_size, static_cast<int64_t>(parts.token_map.size())));
+  for (const int32_t id : chunk.tokens) {
+    if (id < 0 || id >= limit) {
+      return base::InvalidArgument(
+          fmt::format("token id {} is outside the vocabulary of {}", id, limit));
+    }
+  }
+  if (start + count > c.max_position_embeddings) {
+    return base::OutOfRange(fmt::format("{} tokens exceed the context of {}", start + count,
+                                        c.max_position_embeddings));
+  }
+  const int64_t first_logits = chunk.logits == LogitRows::kAll ? start : start + count - 1;
+  if (chunk.logits != LogitRows::kNone && chunk.decoder_from > first_logits) {
+    return base::InvalidArgument(fmt::format(
+        "logits of position {} were asked for, but the decoder starts at {}: use full replay",
+        first_logits, chunk.decoder_from));
+  }
+  return {};
+}
+
+Status Model::State::CheckChunks(std::span<const Chunk> chunks) const {
+  int64_t rows = 0;
+  std::unordered_set<int32_t> seen;
+  for (const Chunk& chunk : chunks) {
+    TW_TRY(CheckChunk(chunk));
+    if (!seen.insert(static_cast<int32_t>(chunk.sequence)).second) {
+      return base::InvalidArgument("a sequence appears twice in one step");
+    }
+    rows += static_cast<int64_t>(chunk.tokens.size());
+  }
+  if (rows == 0) return base::InvalidArgument("a step without rows");
+  if (rows > parts.options.max_rows) {
+    return base::InvalidArgument(
+        fmt::format("{} rows in one step, the limit is {}", rows, parts.options.max_rows));
+  }
+  return {};
+}
+
+// Reserves cache for every chunk and notes where the decoder's windows begin.
+Status Model::State::Prepare(std::span<const Chunk> chunks) {
+  for (const Chunk& chunk : chunks) {
+    const int64_t start = pool.length(chunk.sequence);
+    TW_TRY(pool.Reserve(chunk.sequence, start + static_cast<int64_t>(chunk.tokens.size())));
+  }
+  for (const Chunk& chunk : chunks) {
+    const int64_t start = pool.length(chunk.sequence);
+    const int64_t end = start + static_cast<int64_t>(chunk.tokens.size());
+    if (chunk.decoder_from > start)
+      pool.set_decoder_floor(chunk.sequence, std::min(chunk.decoder_from, end));
+  }
+  return {};
+}
+
+void Model::State::Forward(Run& run) {
+  const Config& c = run.config();
+  run.engram_rows = HashEngramRows(run.parts, run.pool, run.batch);
+  run.ops().embed({.stream = run.stream(),
+                   .rows = run.rows(),
+                   .streams_n = c.hc_mult,
+                   .hidden = c.hidden_size,
+                   .ids = run.batch.ids.data(),
+                   .table = run.parts.weights.embed,
+                   .streams = run.ws.streams,
+                   .pre_mix = run.ws.pre_mix});
+  for (int layer = 0; layer < c.num_hidden_layers && run.rows() > 0; ++layer) RunLayer(run, layer);
+}
+
+// Logits of the rows asked for. The rows are moved together first, so the head runs on nothing
+// else.
+void Model::State::Head(Run& run, StepOutput* output) {
+  const Config& c = run.config();
+  std::vector<int64_t> wanted;
+  for (const SequenceRows& s : run.batch.sequences) {
+    if (s.logits == LogitRows::kNone || s.rows == 0) continue;
+    const int64_t first = s.logits == LogitRows::kAll ? 0 : s.rows - 1;
+    for (int64_t i = first; i < s.rows; ++i) wanted.push_back(s.first_row + i);
+  }
+  run.ws.Compact(wanted, c);
+  output->rows = static_cast<int64_t>(wanted.size());
+  output->logits.resize(wanted.size() * static_cast<size_t>(c.vocab_size));
+  if (wanted.empty()) return;
+  run.ops().collapse({.stream = run.stream(),
+                      .rows = output->rows,
+                      .streams_n = c.hc_mult,
+                      .hidden = c.hidden_size,
+                      .streams = run.ws.streams,
+                      .pre_mix = run.ws.pre_mix,
+                      .norm_weight = run.parts.weights.norm,
+                      .norm_eps = c.rms_norm_eps,
+                      .normed = run.ws.normed});
+  const kernels::Projection head{.weight = run.parts.weights.head,
+                                 .out_f32 = output->logits.data()};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = output->rows,
+                    .in = c.hidden_size,
+                    .x = run.ws.normed,
+                    .projections = {&head, 1}});
+  Observe(run, static_cast<int>(c.num_hidden_layers), point::kLogits, output->logits.data(),
+          {output->rows, c.vocab_size});
+}
+
+Result<std::unique_ptr<Model>> Model::Load(const checkpoint::Checkpoint& checkpoint,
+                                           const ModelOptions& options) {
+  TW_CHECK(options.ops != nullptr && options.team != nullptr);
+  const Config& c = checkpoint.config();
+  if (options.max_rows < c.dspark_block_size * options.max_sequences || options.max_rows < 1) {
+    return base::InvalidArgument(
+        fmt::format("{} rows in one step are too few for draft blocks of {} sequences",
+                    options.max_rows, options.max_sequences));
+  }
+  TW_ASSIGN(ModelParts parts, MakeParts(checkpoint, options));
+  const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
+  return std::unique_ptr<Model>(new Model(std::make_unique<State>(std::move(parts), geometry)));
+}
+
+Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Model::~Model() = default;
+
+const Config& Model::config() const { return state_->parts.config; }
+const ModelOptions& Model::options() const { return state_->parts.options; }
+kvpool::Pool& Model::pool() { return state_->pool; }
+bool Model::has_draft() const { return state_->parts.weights.draft.has_value(); }
+
+Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {
+  State& s = *state_;
+  TW_TRY(s.CheckChunks(chunks));
+  TW_TRY(s.Prepare(chunks));
+  Batch batch = MakeBatch(chunks, s.pool, s.parts.frequencies);
+  Run run{s.parts, s.pool, s.workspace, batch, probe};
+  s.Forward(run);
+  if (run.rows() > 0 && has_draft()) {
+    const auto width =
+        static_cast<int64_t>(config().dspark_target_layer_ids.size()) * config().hidden_size;
+    Observe(run, static_cast<int>(config().num_hidden_layers), point::kTaps, run.ws.taps,
+            {run.rows(), width});
+    InsertDraftContext(run);
+  }
+  s.Head(run, output);
+  for (const Chunk& chunk : chunks) {
+    s.pool.Commit(chunk.sequence,
+                  s.pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size()));
+  }
+  return {};
+}
+
+Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe) {
+  State& s = *state_;
+  if (!has_draft()) return base::Unsupported("this checkpoint was loaded without its draft module");
+  if (static_cast<int64_t>(requests.size()) * config().dspark_block_size > options().max_rows) {
+    return base::InvalidArgument(
+        fmt::format("{} draft blocks exceed {} rows", requests.size(), options().max_rows));
+  }
+  for (const DraftRequest& request : requests) {
+    if (s.pool.length(request.sequence) == 0)
+      return base::FailedPrecondition("a draft needs at least one token before");
+    if (request.token < 0 || request.token >= config().vocab_size) {
+      return base::InvalidArgument(
+          fmt::format("token id {} is outside the vocabulary", request.token));
+    }
+  }
+  Batch batch = MakeDraftBatch(requests, s.pool, s.parts);
+  Run run{s.parts, s.pool, s.workspace, batch, probe};
+  DraftBlock(run, output);
+  return {};
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,92 @@
+// DeepSeek-V4.1-Flash on one rank: weights, caches of several sequences, and the forward of one
+// step.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/thread_team.h"
+#include "checkpoint/checkpoint.h"
+#include "kernels/ops.h"
+#include "kvpool/pool.h"
+#include "model/batch.h"
+#include "model/probe.h"
+
+namespace thalweg::model {
+
+struct ModelOptions {
+  const kernels::Ops* ops = nullptr;       // the backend; not owned
+  const base::ThreadTeam* team = nullptr;  // not owned
+  int64_t max_rows = 512;                  // rows of one step, over all sequences
+  int64_t max_sequences = 1;               // open at a time
+  int64_t max_tokens = 0;  // cached tokens over all sequences; 0: one context of full length
+  tensor::RowFormat activation_format = tensor::RowFormat::kFp8E8M0;
+  tensor::RowFormat window_format = tensor::RowFormat::kFp8E8M0;
+  tensor::RowFormat main_format = tensor::RowFormat::kFp4E4M3;
+  tensor::RowFormat index_format = tensor::RowFormat::kFp4E8M0;
+};
+
+// Bytes by purpose, before anything is allocated.
+struct MemoryPlan {
+  int64_t weights_mapped = 0;
+  int64_t cache_blocks = 0;
+  int64_t sequence_slots = 0;
+  int64_t workspace = 0;
+};
+MemoryPlan PlanMemory(const checkpoint::Config& config, const ModelOptions& options);
+
+struct StepOutput {
+  // Logits of the rows asked for, chunk by chunk, ascending positions: [rows, vocab], fp32.
+  std::vector<float> logits;
+  int64_t rows = 0;
+};
+
+// Draft the block that follows `token`, which belongs at the sequence's current length.
+struct DraftRequest {
+  kvpool::SequenceId sequence = {};
+  int32_t token = 0;
+};
+
+struct DraftOutput {
+  std::vector<int32_t> tokens;    // [requests, block]: greedy
+  std::vector<float> confidence;  // [requests, block]: raw logits
+  std::vector<float> logits;      // [requests, block, vocab], Markov term included
+};
+
+class Model {
+ public:
+  // The checkpoint must outlive the model. Errors: what BindWeights refuses, a bad token map, too
+  // few rows.
+  static Result<std::unique_ptr<Model>> Load(const checkpoint::Checkpoint& checkpoint,
+                                             const ModelOptions& options);
+
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  ~Model();
+
+  const checkpoint::Config& config() const;
+  const ModelOptions& options() const;
+  // Open, close, length and truncation of sequences.
+  kvpool::Pool& pool();
+  bool has_draft() const;
+
+  // Appends the chunks' tokens to their sequences and computes the logits asked for. Chunks belong
+  // to different sequences; a row's bits depend on its own sequence alone. On error nothing has
+  // changed: kInvalidArgument (a token outside the vocabulary, empty chunk, a sequence named twice,
+  // too many rows, logits of rows the decoder does not run), kOutOfRange (context length),
+  // kResourceExhausted (cache blocks).
+  Status Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe = nullptr);
+
+  // One greedy draft block per request (spec/model.md 2.8). Needs at least one token in each
+  // sequence. Leaves the caches as they are.
+  Status Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe = nullptr);
+
+ private:
+  struct State;
+  explicit Model(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace thalweg::model

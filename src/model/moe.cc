@@ -1,0 +1,41 @@
+// The mixture of experts of one layer (spec/model.md 2.6).
+#include "model/run.h"
+
+namespace thalweg::model {
+
+void MixExperts(Run& run, int layer) {
+  const checkpoint::Config& c = run.config();
+  const MoeWeights& w = run.layer(layer).ffn;
+  const bool draft = run.plan(layer).draft;
+  const int64_t topk = c.TopExperts(draft);
+  run.ops().gate({.stream = run.stream(),
+                  .rows = run.rows(),
+                  .hidden = c.hidden_size,
+                  .experts = c.Experts(draft),
+                  .topk = topk,
+                  .x = run.ws.normed,
+                  .weight = w.gate,
+                  .bias = w.bias,
+                  .image_bias = w.image_bias,
+                  .row_is_image = run.batch.image.data(),
+                  .route_scale = c.routed_scaling_factor,
+                  .chosen = run.ws.experts,
+                  .weights = run.ws.expert_weights});
+  Observe(run, layer, point::kRouterExperts, run.ws.experts, {run.rows(), topk});
+  Observe(run, layer, point::kRouterWeights, run.ws.expert_weights, {run.rows(), topk});
+  run.ops().experts({.stream = run.stream(),
+                     .rows = run.rows(),
+                     .hidden = c.hidden_size,
+                     .inner = c.moe_intermediate_size,
+                     .topk = topk,
+                     .x = run.ws.normed_quantised,
+                     .chosen = run.ws.experts,
+                     .weights = run.ws.expert_weights,
+                     .experts = w.experts,
+                     .shared = w.shared,
+                     .swiglu_limit = c.swiglu_limit,
+                     .quantise = run.parts.options.activation_format,
+                     .out = run.ws.update});
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,121 @@
+// What the parts of one forward share. Internal to the room.
+#pragma once
+
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "checkpoint/config.h"
+#include "checkpoint/engram_tables.h"
+#include "kernels/ops.h"
+#include "kvpool/pool.h"
+#include "model/batch.h"
+#include "model/model.h"
+#include "model/probe.h"
+#include "model/weights.h"
+#include "model/workspace.h"
+
+namespace thalweg::model {
+
+// Everything that stays the same from step to step.
+struct ModelParts {
+  checkpoint::Config config;
+  ModelOptions options;
+  std::vector<checkpoint::LayerPlan> plans;     // target layers, then draft stages
+  std::vector<int> owner_of_layer;              // index into the pool's owners, -1 none
+  std::vector<checkpoint::EngramTable> tables;  // one per Engram layer
+  std::vector<int32_t> token_map;               // token id -> compressed id
+  RopeFrequencies frequencies;
+  Weights weights;
+};
+
+// One forward under way.
+struct Run {
+  const ModelParts& parts;
+  kvpool::Pool& pool;
+  Workspace& ws;
+  Batch& batch;
+  Probe* probe;
+  std::vector<int64_t> engram_rows = {};  // [Engram layers][rows, columns]
+
+  const checkpoint::Config& config() const { return parts.config; }
+  const kernels::Ops& ops() const { return *parts.options.ops; }
+  tensor::Stream stream() const { return {.team = parts.options.team}; }
+  const LayerWeights& layer(int i) const { return parts.weights.layers[static_cast<size_t>(i)]; }
+  const checkpoint::LayerPlan& plan(int i) const { return parts.plans[static_cast<size_t>(i)]; }
+  int64_t rows() const { return batch.rows(); }
+};
+
+// Makes a tensor visible when the probe wants it.
+template <typename T>
+void Observe(const Run& run, int layer, std::string_view name, T* data, tensor::Shape shape) {
+  if (run.probe == nullptr || !run.probe->Wants(layer, name)) return;
+  constexpr bool kIsFloat = std::is_same_v<T, float>;
+  constexpr bool kIsBf16 = std::is_same_v<T, BF16>;
+  constexpr bool kIsI32 = std::is_same_v<T, int32_t>;
+  constexpr bool kIsI64 = std::is_same_v<T, int64_t>;
+  static_assert(kIsFloat || kIsBf16 || kIsI32 || kIsI64 || std::is_same_v<T, uint8_t>);
+  const tensor::DType type = kIsFloat  ? tensor::DType::kF32
+                             : kIsBf16 ? tensor::DType::kBF16
+                             : kIsI32  ? tensor::DType::kI32
+                             : kIsI64  ? tensor::DType::kI64
+                                       : tensor::DType::kU8;
+  run.probe->See(layer, name, {type, shape, reinterpret_cast<std::byte*>(data)});
+}
+
+// The same for an input of quantised projections: a changed row is quantised again.
+void ObserveInput(const Run& run, int layer, std::string_view name, BF16* rows, BF16* quantised);
+
+// The parts, each in its own file, called in paper order by RunLayer.
+
+// engram.cc: rows of the tables for every token, from ids alone; then the update of one layer's
+// streams.
+std::vector<int64_t> HashEngramRows(const ModelParts& parts, kvpool::Pool& pool,
+                                    const Batch& batch);
+void ApplyEngram(Run& run, int layer);
+
+// hyper_connection.cc: predict before a sublayer, finish behind it.
+enum class Site { kAttention, kFfn };
+void PredictSite(Run& run, int layer, Site site);
+void FinishSite(Run& run, int layer, Site site);
+void TakeTap(Run& run, int layer);
+
+// compressor.cc: new main rows and index keys of an owner layer.
+void Compress(Run& run, int layer);
+
+// indexer.cc: the selection of an index source.
+void Select(Run& run, int layer);
+
+// attention.cc: queries and window rows, attention, output projection.
+struct AttentionKeys {
+  std::vector<kernels::WindowKeys> window;  // [sequences]
+  std::vector<tensor::PagedRows> selected;  // [sequences]; empty: the layer has none
+  std::vector<int64_t> window_end;          // [rows]
+  const int32_t* selection = nullptr;       // [rows, topk]
+  int64_t topk = 0;
+};
+// What the rows of a target layer attend to: their window, and the owner's rows of the newest
+// selection.
+AttentionKeys TargetKeys(Run& run, int layer);
+void ProjectQueryAndWindow(Run& run, int layer);
+// Encodes ws.kv as this step's window rows of the layer.
+void MakeWindowRows(Run& run, int layer);
+void Attend(Run& run, int layer, const AttentionKeys& keys);
+void ProjectOut(Run& run, int layer);
+void CommitWindow(Run& run, int layer);
+
+// moe.cc
+void MixExperts(Run& run, int layer);
+
+// layer.cc
+void RunLayer(Run& run, int layer);
+
+// draft.cc: window rows of the draft stages for every row of the batch, from the rows' taps.
+void InsertDraftContext(Run& run);
+// One block per sequence of the batch; the batch holds the block's rows.
+void DraftBlock(Run& run, DraftOutput* output);
+// The rows of a draft: the token, then noise, at the positions behind each sequence's end.
+Batch MakeDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
+                     const ModelParts& parts);
+
+}  // namespace thalweg::model
