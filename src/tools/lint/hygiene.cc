@@ -114,7 +114,9 @@ void CheckForm(const SourceFile& file, Findings& findings) {
   }
   if (!file.is_cpp()) return;
   CheckOpening(file, findings);
-  if (file.is_header() && file.code.find("#pragma once") == std::string::npos) {
+  // x.inc.h is a body that is included once for each instruction set.
+  const bool guarded = file.code.find("#pragma once") != std::string::npos;
+  if (file.is_header() && !file.path.ends_with(".inc.h") && !guarded) {
     findings.push_back({file.path, 1, "missing #pragma once"});
   }
 }

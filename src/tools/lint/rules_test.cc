@@ -197,6 +197,7 @@ TEST(Form, OpeningCommentAndPragmaOnce) {
   EXPECT_EQ(Form("src/a/b.h", "// What it is for.\n#pragma once\n"), "");
   EXPECT_NE(Form("src/a/b.h", "#pragma once\n"), "");
   EXPECT_NE(Form("src/a/b.h", "// What it is for.\n// #pragma once\n"), "");
+  EXPECT_EQ(Form("src/a/b.inc.h", "// Included twice.\n"), "");
   EXPECT_NE(Form("src/a/b_test.cc", "#include <vector>\n"), "");
   EXPECT_EQ(Form("src/a/b.cc", "#include <vector>\n"), "");
 }
