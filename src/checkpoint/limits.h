@@ -9,6 +9,7 @@ namespace thalweg::checkpoint {
 
 // Files.
 inline constexpr uint64_t kMaxConfigBytes = 1 << 20;
+inline constexpr uint64_t kMaxTokenizerBytes = 256 << 20;
 inline constexpr uint64_t kMaxIndexBytes = 256 << 20;
 inline constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the format's own limit
 inline constexpr size_t kMaxTensorsPerFile = 1'000'000;

@@ -33,7 +33,8 @@ Result<TokenMap> ComputeTokenMap(const text::Tokenizer& tokenizer);
 // The map of a checkpoint directory: engram_token_map.bin where there is one (size and range
 // checked), else a copy cached under $XDG_CACHE_HOME/thalweg or ~/.cache/thalweg, else computed
 // from tokenizer.json and cached. A cache that cannot be written is a log line. An error when the
-// number of distinct ids differs from engram_compressed_vocab_size.
+// number of distinct ids differs from engram_compressed_vocab_size. The result has vocab_size
+// entries: ids beyond the tokenizer share the compressed id of engram_pad_token_id.
 Result<TokenMap> LoadTokenMap(const std::filesystem::path& dir, const Config& config);
 
 }  // namespace thalweg::checkpoint
