@@ -20,7 +20,7 @@ struct Range {
 
 ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys) {
   std::sort(keys.begin(), keys.end());
-  units_.resize(1 + 256);
+  Grow(1 + 256);
   units_[0].parent = kFree - 1;  // the root is nobody's child
   // Breadth first: the nodes that every search passes lie close together.
   std::deque<Range> queue = {{0, keys.size(), 0, 0}};
@@ -28,7 +28,8 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys) {
     Range range = queue.front();
     queue.pop_front();
     if (range.first < range.last && keys[range.first].first.size() == range.depth) {
-      units_[range.node].value = keys[range.first++].second;
+      units_[range.node].base_and_flag = 1;
+      values_[range.node] = keys[range.first++].second;
     }
     std::vector<uint8_t> labels;
     std::vector<size_t> starts;
@@ -47,6 +48,12 @@ ByteTrie::ByteTrie(std::vector<std::pair<std::string_view, int32_t>> keys) {
     }
   }
   units_.shrink_to_fit();
+  values_.shrink_to_fit();
+}
+
+void ByteTrie::Grow(size_t units) {
+  units_.resize(units);
+  values_.resize(units, kNone);
 }
 
 // A base under which every label is free. Labels are ascending.
@@ -67,8 +74,8 @@ uint32_t ByteTrie::FindBase(std::span<const uint8_t> labels) {
 }
 
 void ByteTrie::Claim(uint32_t base, std::span<const uint8_t> labels, uint32_t parent) {
-  if (base + 256 > units_.size()) units_.resize(base + 256);
-  units_[parent].base = base;
+  if (base + 256 > units_.size()) Grow(base + 256);
+  units_[parent].base_and_flag |= base << 1;
   for (const uint8_t label : labels) units_[base + label].parent = parent;
 }
 

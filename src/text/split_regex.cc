@@ -116,9 +116,9 @@ inline uint32_t SplitScanner::ClassAt(size_t pos, size_t& next) const {
     next = pos + 1;
     return regex_.classes_.OfAscii(byte);
   }
-  const Utf8Step step = DecodeUtf8(text_.substr(pos));
-  next = pos + step.length;
-  return regex_.classes_.Of(step.code_point);
+  const auto [code_point, length] = DecodeWellFormed(text_.substr(pos));
+  next = pos + length;
+  return regex_.classes_.Of(code_point);
 }
 
 bool SplitScanner::Next(size_t& start, size_t& end) {

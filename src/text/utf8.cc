@@ -1,5 +1,7 @@
 #include "text/utf8.h"
 
+#include <cstring>
+
 #include "base/check.h"
 
 namespace thalweg::text {
@@ -26,6 +28,18 @@ Lead LeadOf(uint8_t byte) {
 
 uint8_t ByteAt(std::string_view text, size_t index) { return static_cast<uint8_t>(text[index]); }
 
+// Bytes at the front of `text` that are ASCII, eight at a time while they last.
+size_t AsciiPrefix(std::string_view text) {
+  constexpr uint64_t kHighBits = 0x8080808080808080;
+  size_t pos = 0;
+  for (uint64_t word = 0; pos + sizeof(word) <= text.size(); pos += sizeof(word)) {
+    std::memcpy(&word, text.data() + pos, sizeof(word));
+    if ((word & kHighBits) != 0) break;
+  }
+  while (pos < text.size() && ByteAt(text, pos) < 0x80) ++pos;
+  return pos;
+}
+
 }  // namespace
 
 Utf8Step DecodeUtf8(std::string_view text) {
@@ -47,11 +61,9 @@ Utf8Step DecodeUtf8(std::string_view text) {
 
 size_t ValidUtf8Prefix(std::string_view text) {
   size_t pos = 0;
-  while (pos < text.size()) {
-    if (ByteAt(text, pos) < 0x80) {
-      ++pos;
-      continue;
-    }
+  while (true) {
+    pos += AsciiPrefix(text.substr(pos));
+    if (pos == text.size()) break;
     const Utf8Step step = DecodeUtf8(text.substr(pos));
     if (step.kind != Utf8Kind::kValid) break;
     pos += step.length;
