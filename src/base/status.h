@@ -58,10 +58,9 @@ Status Internal(std::string message);
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit on purpose
-  Result(Status status)
-      : state_(std::in_place_index<1>, std::move(status)) {  // NOLINT: implicit on purpose
+  // Implicit on purpose: `return value;` and `return InvalidArgument(...);` both read well.
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {  // NOLINT
     TW_CHECK(!std::get<1>(state_).ok());
   }
 
