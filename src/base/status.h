@@ -59,10 +59,12 @@ template <typename T>
 class [[nodiscard]] Result {
  public:
   // Implicit on purpose: `return value;` and `return InvalidArgument(...);` both read well.
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT
-  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {  // NOLINT
+  // NOLINTBEGIN(google-explicit-constructor)
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Status status) : state_(std::in_place_index<1>, std::move(status)) {
     TW_CHECK(!std::get<1>(state_).ok());
   }
+  // NOLINTEND(google-explicit-constructor)
 
   bool ok() const { return state_.index() == 0; }
   Status status() const { return ok() ? Status() : std::get<1>(state_); }
