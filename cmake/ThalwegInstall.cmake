@@ -2,7 +2,6 @@
 # program finds the checkpoint relative to itself in the build folder and once installed.
 include(GNUInstallDirs)
 if(TARGET thalweg)
-  set_target_properties(thalweg PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
   install(TARGETS thalweg RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/models/nano DESTINATION ${CMAKE_INSTALL_DATADIR}/thalweg/models)

@@ -82,7 +82,7 @@ void CheckOpening(const SourceFile& file, Findings& findings) {
   if (file.is_header() && !comment) {
     findings.push_back({file.path, 1, "a header opens with a comment that says what it is for"});
   }
-  if (file.is_test() && !file.is_header() && !comment) {
+  if (file.is_test_program() && !comment) {
     findings.push_back({file.path, 1, "a test file opens with the property it proves"});
   }
 }

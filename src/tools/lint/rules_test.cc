@@ -200,6 +200,7 @@ TEST(Form, OpeningCommentAndPragmaOnce) {
   EXPECT_EQ(Form("src/a/b.inc.h", "// Included twice.\n"), "");
   EXPECT_NE(Form("src/a/b_test.cc", "#include <vector>\n"), "");
   EXPECT_EQ(Form("src/a/b.cc", "#include <vector>\n"), "");
+  EXPECT_EQ(Form("src/tests/world.cc", "#include <vector>\n"), "");
 }
 
 TEST(Traces, MachinePathsAndPlaceWords) {

@@ -58,9 +58,11 @@ bool SourceFile::is_cpp() const { return EndsWithOneOf(path, {".h", ".cc", ".cu"
 
 bool SourceFile::is_header() const { return EndsWithOneOf(path, {".h", ".cuh"}); }
 
-bool SourceFile::is_test() const {
-  return room() == "tests" || EndsWithOneOf(path, {"_test.cc", "_test.cu", "_fuzz.cc"});
+bool SourceFile::is_test_program() const {
+  return EndsWithOneOf(path, {"_test.cc", "_test.cu", "_fuzz.cc"});
 }
+
+bool SourceFile::is_test() const { return room() == "tests" || is_test_program(); }
 
 SourceFile MakeSource(std::string path, std::string text) {
   SourceFile file{.path = std::move(path), .text = std::move(text), .code = {}};

@@ -24,10 +24,11 @@ struct SourceFile {
   std::string text;
   std::string code;
 
-  std::string room() const;  // "model" for src/model/x.cc, "" outside src
-  bool is_cpp() const;       // .h .cc .cu .cuh
-  bool is_header() const;    // .h .cuh
-  bool is_test() const;      // *_test.cc, *_fuzz.cc and the like, and everything in room `tests`
+  std::string room() const;      // "model" for src/model/x.cc, "" outside src
+  bool is_cpp() const;           // .h .cc .cu .cuh
+  bool is_header() const;        // .h .cuh
+  bool is_test_program() const;  // *_test.cc, *_fuzz.cc and the like
+  bool is_test() const;          // the same, and everything in room `tests`
 };
 
 SourceFile MakeSource(std::string path, std::string text);
