@@ -1,0 +1,3 @@
+// The `cpu` backend for generic.
+#define THALWEG_CPU_TARGET generic
+#include "kernels/cpu/ops.inc.h"

@@ -1,0 +1,41 @@
+// Memory of one thread that grows to what the largest call needed and stays: hot loops allocate
+// nothing. Each purpose has a slot of its own, so that stages of one op never share memory.
+#pragma once
+
+#include <cstdint>
+
+namespace thalweg::kernels::cpu {
+
+enum class Slot {
+  kInput,         // rows of a product as floats
+  kRowPointers,   // where those rows lie
+  kPanel,         // decoded weight rows
+  kAccumulators,  // partial sums between two strips of K
+  kProduct,       // results of a product before they are rounded
+  kSecondProduct,
+  kHidden,  // the down projection's input
+  kHiddenPointers,
+  kSum,  // sums over experts
+  kGroups,
+  kQuery,
+  kAngles,
+  kWindowMemo,
+  kWindowTags,
+  kSelectedMemo,
+  kSelectedTags,
+  kPrivateKeys,
+  kKeyPointers,
+  kLogits,
+  kScores,
+  kOrder,
+  kBlockScores,
+  kMix,
+  kRow,
+  kCount,
+};
+
+// At least `bytes` of this thread's memory for `slot`, 64-byte aligned, valid until the slot is
+// asked for again by the same thread. New memory is zero, kept memory holds what was left in it.
+void* Scratch(Slot slot, int64_t bytes);
+
+}  // namespace thalweg::kernels::cpu

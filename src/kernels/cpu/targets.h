@@ -1,0 +1,30 @@
+// The descriptor table of the `cpu` backend: one row per compiled instruction set.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "kernels/ops.h"
+
+namespace thalweg::kernels::cpu {
+
+struct TargetRow {
+  std::string_view name;
+  bool (*supported)();  // by the processor that runs this
+  const Ops& (*ops)();
+};
+
+// Plainest first: the last supported row is the one to use.
+std::span<const TargetRow> TargetTable();
+
+namespace generic {
+const Ops& TargetOps();
+}
+namespace avx2 {
+const Ops& TargetOps();
+}
+namespace avx512 {
+const Ops& TargetOps();
+}
+
+}  // namespace thalweg::kernels::cpu
