@@ -10,8 +10,9 @@ std::optional<BpeSearch> BpeSearch::Build(std::span<const std::string> bytes,
   BpeSearch search;
   search.merges_ = MergeTable(merges);
   search.tokens_.resize(bytes.size());
-  for (size_t id = 0; id < bytes.size(); ++id) {
-    search.tokens_[id].length = static_cast<uint32_t>(bytes[id].size());
+  for (const std::string& token : bytes) {
+    TW_CHECK_LE(token.size(), size_t{UINT16_MAX});
+    search.lengths_.push_back(static_cast<uint16_t>(token.size()));
   }
   for (const int32_t id : byte_ids) search.tokens_[id].rank = kByteRank;
   if (!search.Derive(merges)) return std::nullopt;
@@ -72,6 +73,14 @@ bool BpeSearch::Adjacent(int32_t left, int32_t right, int32_t limit) const {
   }
 }
 
+// Whether the two tokens are the encoding of their joined text.
+bool BpeSearch::StayApart(int32_t left, int32_t right) const {
+  if (const std::optional<bool> known = apart_.Find(left, right)) return *known;
+  const bool apart = Adjacent(left, right, MergeTable::kNoRank);
+  apart_.Store(left, right, apart);
+  return apart;
+}
+
 void BpeSearch::Encode(std::string_view piece, std::vector<int32_t>& ids) const {
   if (piece.empty()) return;
   const ByteTrie::Hit whole = trie_.LongestPrefix(piece);
@@ -88,8 +97,8 @@ void BpeSearch::Search(std::string_view piece, std::vector<int32_t>& ids) const 
   size_t pos = 0;
   int32_t token = trie_.LongestPrefix(piece).value;
   while (true) {
-    const size_t end = pos + tokens_[token].length;
-    if (!failed[end] && (ids.size() == first || Adjacent(ids.back(), token, MergeTable::kNoRank))) {
+    const size_t end = pos + lengths_[token];
+    if (!failed[end] && (ids.size() == first || StayApart(ids.back(), token))) {
       ids.push_back(token);
       pos = end;
       if (pos == piece.size()) return;
@@ -101,7 +110,7 @@ void BpeSearch::Search(std::string_view piece, std::vector<int32_t>& ids) const 
       TW_CHECK_GT(ids.size(), first);  // every text has an encoding
       token = ids.back();
       ids.pop_back();
-      pos -= tokens_[token].length;
+      pos -= lengths_[token];
     }
   }
 }

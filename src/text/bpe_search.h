@@ -13,6 +13,7 @@
 
 #include "text/byte_trie.h"
 #include "text/merge_table.h"
+#include "text/pair_memo.h"
 
 namespace thalweg::text {
 
@@ -38,18 +39,20 @@ class BpeSearch {
     int32_t left = 0;
     int32_t right = 0;
     int32_t shorter = ByteTrie::kNone;  // the longest token that is a proper prefix of this one
-    uint32_t length = 0;                // bytes
   };
 
   BpeSearch() = default;
   bool Derive(const std::vector<Merge>& merges);
   void Index(std::span<const std::string> bytes);
   bool Adjacent(int32_t left, int32_t right, int32_t limit) const;
+  bool StayApart(int32_t left, int32_t right) const;
   void Search(std::string_view piece, std::vector<int32_t>& ids) const;
 
   MergeTable merges_;
   ByteTrie trie_;
-  std::vector<Token> tokens_;  // [id]
+  std::vector<Token> tokens_;      // [id]
+  std::vector<uint16_t> lengths_;  // [id], in bytes
+  PairMemo apart_;             // answers of StayApart
 };
 
 }  // namespace thalweg::text
