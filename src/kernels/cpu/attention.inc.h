@@ -1,5 +1,9 @@
 // Sparse attention with a sink over window and selected rows (model.md 2.5). Empty slots are left
 // out instead of masked; probabilities stay in fp32 and are taken against the maximum of all slots.
+#pragma once
+
+#include "kernels/cpu/linear.inc.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

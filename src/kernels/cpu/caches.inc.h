@@ -1,4 +1,9 @@
 // What goes into the caches, and the Engram table and gate (model.md 2.3, 2.5).
+#pragma once
+
+#include "kernels/cpu/rows.inc.h"
+#include "kernels/reference/bodies.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

@@ -1,5 +1,9 @@
 // Stored numbers to floats, sixteen or thirty-two at a time. Every step is exact, so the way a
 // target takes does not show in the bits.
+#pragma once
+
+#include "kernels/cpu/simd.inc.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

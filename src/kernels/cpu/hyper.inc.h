@@ -1,4 +1,9 @@
 // Single-pass hyper-connections (model.md 2.1, 2.2).
+#pragma once
+
+#include "kernels/cpu/linear.inc.h"
+#include "kernels/reference/bodies.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
@@ -79,9 +84,6 @@ TW_INLINE void Sinkhorn4(float* comb, int iters, float eps_value) {
   }
   for (int i = 0; i < kCount; ++i) Store(comb + i * kLanes, c[i]);
 }
-
-TW_INLINE float Exp1(float x) { return Exp(Set(x)).part[0][0]; }
-TW_INLINE float Sigmoid1(float x) { return Sigmoid(Set(x)).part[0][0]; }
 
 void NormaliseLines(float* comb, int64_t n, int64_t line_stride, int64_t step, float eps) {
   for (int64_t line = 0; line < n; ++line) {

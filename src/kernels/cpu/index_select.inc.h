@@ -1,4 +1,9 @@
 // Index scores, top-k selection and candidate blocks (model.md 2.5), scores in fp32.
+#pragma once
+
+#include "kernels/cpu/attention.inc.h"
+#include "kernels/cpu/select.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

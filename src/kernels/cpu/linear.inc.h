@@ -1,4 +1,8 @@
 // Projections: plain, grouped, norm with quantiser, and the heads of the drafter.
+#pragma once
+
+#include "kernels/cpu/rows.inc.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

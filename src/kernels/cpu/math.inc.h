@@ -1,5 +1,9 @@
 // Exponential, sigmoid and softplus from additions, multiplications and divisions alone: the same
 // bits on every target and every machine, where a libm would differ.
+#pragma once
+
+#include "kernels/cpu/simd.inc.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
@@ -32,6 +36,9 @@ TW_INLINE F Exp(F x) {
 }
 
 TW_INLINE F Sigmoid(F x) { return Set(1.0f) / (Set(1.0f) + Exp(Zero() - x)); }
+
+TW_INLINE float Exp1(float x) { return Exp(Set(x)).part[0][0]; }
+TW_INLINE float Sigmoid1(float x) { return Sigmoid(Set(x)).part[0][0]; }
 
 // log(1 + e^z) = max(z, 0) + log1p(t) with t = e^-|z| in (0, 1], and log1p(t) = 2 atanh(t / (2 +
 // t)) by its series (s <= 1/3: the remainder after s^17 is below 2e-10). Small results keep their

@@ -1,4 +1,9 @@
 // Router and experts (model.md 2.6).
+#pragma once
+
+#include "kernels/cpu/grouping.h"
+#include "kernels/cpu/linear.inc.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

@@ -1,24 +1,14 @@
 // All bodies of the `cpu` backend for one target; THALWEG_CPU_TARGET names its namespace.
-#include "kernels/cpu/grouping.h"
-#include "kernels/cpu/scratch.h"
-#include "kernels/cpu/select.h"
-#include "kernels/cpu/targets.h"
-#include "kernels/ops.h"
-#include "kernels/reference/bodies.h"
+#pragma once
 
-// clang-format off: each file builds on those before it.
 #include "kernels/cpu/attention.inc.h"
 #include "kernels/cpu/caches.inc.h"
-#include "kernels/cpu/decode.inc.h"
 #include "kernels/cpu/hyper.inc.h"
 #include "kernels/cpu/index_select.inc.h"
 #include "kernels/cpu/linear.inc.h"
-#include "kernels/cpu/math.inc.h"
 #include "kernels/cpu/moe.inc.h"
-#include "kernels/cpu/product.inc.h"
-#include "kernels/cpu/rows.inc.h"
-#include "kernels/cpu/simd.inc.h"
-// clang-format on
+#include "kernels/cpu/targets.h"
+#include "kernels/reference/bodies.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 

@@ -4,6 +4,11 @@
 // rounded before it is added (it is exact where both sides are bf16); lanes are then added in one
 // fixed tree. Nothing else decides a result: a row met alone by weights decoded on the fly and a
 // row among 512 met by a decoded panel do the same additions.
+#pragma once
+
+#include "kernels/cpu/decode.inc.h"
+#include "kernels/cpu/scratch.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

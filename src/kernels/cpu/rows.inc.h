@@ -1,4 +1,9 @@
 // What is done to single rows: widening, quantising, norms, rotation.
+#pragma once
+
+#include "kernels/cpu/math.inc.h"
+#include "kernels/cpu/product.inc.h"
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 

@@ -2,11 +2,15 @@
 // sum of this backend runs over these sixteen lanes in the same order, so all targets give the same
 // bits. Compiled once per target; everything has internal linkage, so that no function with
 // instructions of one target can be picked by the linker for another.
+#pragma once
+
 #include <cstdint>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
 #endif
+
+#include "kernels/ops.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
