@@ -30,18 +30,23 @@ endif()
 add_library(thalweg_flags INTERFACE)
 add_library(thalweg::flags ALIAS thalweg_flags)
 # Contraction is off so that a row has the same bits whichever vector width the compiler picks.
-target_compile_options(thalweg_flags INTERFACE
+set(cxx_flags
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
   -ffp-contract=off -fno-math-errno)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC bug 105651: a false alarm about "literal" + std::string.
-  target_compile_options(thalweg_flags INTERFACE -Wno-restrict)
+  list(APPEND cxx_flags -Wno-restrict)
 endif()
 if(THALWEG_WERROR)
-  target_compile_options(thalweg_flags INTERFACE -Werror)
+  list(APPEND cxx_flags -Werror)
 endif()
+target_compile_options(thalweg_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${cxx_flags}>"
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>")
 target_include_directories(thalweg_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
-target_compile_definitions(thalweg_flags INTERFACE THALWEG_VERSION="${PROJECT_VERSION}")
+# fmt 9 turns constexpr off when nvcc reads it, and then does not compile as C++20.
+target_compile_definitions(thalweg_flags INTERFACE
+  THALWEG_VERSION="${PROJECT_VERSION}" $<$<COMPILE_LANGUAGE:CUDA>:FMT_USE_CONSTEXPR=1>)
 if(THALWEG_CHECKS)
   target_compile_definitions(thalweg_flags INTERFACE THALWEG_CHECKS=1)
 endif()
