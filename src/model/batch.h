@@ -19,8 +19,8 @@ enum class LogitRows {
 // New tokens of one sequence, appended at its current length.
 struct Chunk {
   kvpool::SequenceId sequence = {};
-  std::span<const int32_t> tokens;
-  std::span<const uint8_t> image;  // nonzero: inside an image span; empty: all text
+  std::span<const int32_t> tokens = {};
+  std::span<const uint8_t> image = {};  // nonzero: inside an image span; empty: all text
   // Rows at positions below run the encoder only (bounded replay, model/replay.h). 0: every row
   // runs everything.
   int64_t decoder_from = 0;

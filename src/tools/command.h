@@ -1,0 +1,36 @@
+// A command of the `thalweg` program: its options, and what it does with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "tools/options.h"
+
+namespace thalweg::tools {
+
+// Exit codes.
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitCheckFailed = 1;  // verify, compare: what was checked does not hold
+inline constexpr int kExitError = 2;        // bad input or environment; one message on stderr
+
+struct Command {
+  std::string name;
+  std::string about;
+  std::vector<OptionRow> options = {};
+  Positionals positionals = {};
+  // Returns the exit code, or the error to print.
+  Result<int> (*run)(const OptionValues&) = nullptr;
+};
+
+// Each in its own file.
+Command RunCommand();
+Command ScoreCommand();
+Command VerifyCommand();
+Command DumpCommand();
+Command CompareCommand();
+Command InspectCommand();
+Command SynthCommand();
+Command BenchCommand();
+
+}  // namespace thalweg::tools

@@ -1,0 +1,144 @@
+#include "tools/generate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+namespace thalweg::tools {
+namespace {
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+Status CheckPrompt(const model::Model& model, std::span<const int32_t> prompt) {
+  const int64_t context = model.config().max_position_embeddings;
+  if (prompt.empty()) return base::InvalidArgument("the prompt is empty");
+  if (static_cast<int64_t>(prompt.size()) >= context) {
+    return base::InvalidArgument(fmt::format(
+        "the prompt has {} tokens, which leaves no room for an answer in the context of {}",
+        prompt.size(), context));
+  }
+  return {};
+}
+
+// The decode loop: sample, hand out, append.
+class Decoder {
+ public:
+  Decoder(model::Model& model, kvpool::SequenceId sequence, const GenerateOptions& options,
+          GenerateResult* result)
+      : model_(model), sequence_(sequence), options_(options), result_(*result) {}
+
+  Status Run(model::StepOutput* output) {
+    while (true) {
+      const int64_t position = model_.pool().length(sequence_);
+      result_.logits_digest = DigestFloats(output->logits, result_.logits_digest);
+      TW_ASSIGN(const sampling::Sample sample,
+                sampling::SampleToken(output->logits, options_.sampling, position));
+      if (Finished(sample.token, position)) return {};
+      const model::Chunk chunk{.sequence = sequence_, .tokens = {&sample.token, 1}};
+      TW_TRY(model_.Step({&chunk, 1}, output));
+      ++result_.decode_steps;
+    }
+  }
+
+ private:
+  // Records the token and why, if at all, it is the last.
+  bool Finished(int32_t token, int64_t position) {
+    const auto& ends = options_.end_tokens;
+    if (std::find(ends.begin(), ends.end(), token) != ends.end()) return Finish(FinishReason::kEnd);
+    result_.tokens.push_back(token);
+    if (options_.on_token && !options_.on_token(token)) return Finish(FinishReason::kStopped);
+    if (static_cast<int64_t>(result_.tokens.size()) >= options_.max_new_tokens)
+      return Finish(FinishReason::kLength);
+    if (position + 1 >= model_.config().max_position_embeddings)
+      return Finish(FinishReason::kContext);
+    return false;
+  }
+
+  bool Finish(FinishReason reason) {
+    result_.finish = reason;
+    return true;
+  }
+
+  model::Model& model_;
+  kvpool::SequenceId sequence_;
+  const GenerateOptions& options_;
+  GenerateResult& result_;
+};
+
+}  // namespace
+
+std::string_view FinishReasonName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kEnd: return "end";
+    case FinishReason::kLength: return "length";
+    case FinishReason::kContext: return "context";
+    case FinishReason::kStopped: return "stopped";
+  }
+  return "?";
+}
+
+uint64_t DigestFloats(std::span<const float> values, uint64_t digest) {
+  constexpr uint64_t kPrime = 0x100000001b3u;
+  for (const float value : values) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, &value, sizeof(bits));
+    digest = (digest ^ bits) * kPrime;
+  }
+  return digest;
+}
+
+Result<ScopedSequence> ScopedSequence::Open(model::Model& model) {
+  TW_ASSIGN(const kvpool::SequenceId id, model.pool().Open());
+  return ScopedSequence(&model, id);
+}
+
+ScopedSequence::ScopedSequence(ScopedSequence&& other) noexcept
+    : model_(std::exchange(other.model_, nullptr)), id_(other.id_) {}
+
+ScopedSequence::~ScopedSequence() {
+  if (model_ != nullptr) model_->pool().Close(id_);
+}
+
+Status Prefill(model::Model& model, kvpool::SequenceId sequence, std::span<const int32_t> tokens,
+               int64_t decoder_from, model::StepOutput* output) {
+  const auto limit = static_cast<size_t>(model.options().max_rows);
+  while (!tokens.empty()) {
+    const size_t count = std::min(limit, tokens.size());
+    const bool last = count == tokens.size();
+    const model::Chunk chunk{.sequence = sequence,
+                             .tokens = tokens.first(count),
+                             .decoder_from = decoder_from,
+                             .logits = last ? model::LogitRows::kLast : model::LogitRows::kNone};
+    TW_TRY(model.Step({&chunk, 1}, output));
+    tokens = tokens.subspan(count);
+  }
+  return {};
+}
+
+Result<GenerateResult> Generate(model::Model& model, std::span<const int32_t> prompt,
+                                const GenerateOptions& options) {
+  TW_TRY(CheckPrompt(model, prompt));
+  TW_TRY(sampling::Validate(options.sampling));
+  TW_ASSIGN(const ScopedSequence sequence, ScopedSequence::Open(model));
+  GenerateResult result;
+  result.prompt_tokens = static_cast<int64_t>(prompt.size());
+  result.logits_digest = kDigestStart;
+  if (options.max_new_tokens <= 0) return result;
+
+  model::StepOutput output;
+  const auto begin = std::chrono::steady_clock::now();
+  const int64_t decoder_from = options.replay.DecoderFrom(result.prompt_tokens, model.config());
+  TW_TRY(Prefill(model, sequence.id(), prompt, decoder_from, &output));
+  result.prefill_seconds = SecondsSince(begin);
+  const auto decode_begin = std::chrono::steady_clock::now();
+  TW_TRY(Decoder(model, sequence.id(), options, &result).Run(&output));
+  result.decode_seconds = SecondsSince(decode_begin);
+  return result;
+}
+
+}  // namespace thalweg::tools

@@ -1,0 +1,266 @@
+// `thalweg run`: answers a prompt, or chats on a terminal.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+
+#include "base/mapped_file.h"
+#include "text/chat.h"
+#include "text/stream_decoder.h"
+#include "tools/command.h"
+#include "tools/generate.h"
+#include "tools/session.h"
+
+namespace thalweg::tools {
+namespace {
+
+constexpr uint64_t kMaxPromptBytes = 256ull << 20;
+constexpr std::string_view kThinkEnd = "</think>";
+
+std::vector<OptionRow> Rows() {
+  std::vector<OptionRow> rows = ModelOptionRows();
+  for (OptionRow& row : ReplayOptionRows("compact")) rows.push_back(std::move(row));
+  const std::vector<OptionRow> own = {
+      {.name = "file",
+       .help = "read the prompt from a file; - for standard input",
+       .value_name = "FILE"},
+      {.name = "system", .help = "system text", .value_name = "TEXT"},
+      {.name = "think",
+       .kind = OptionKind::kFlag,
+       .help = "let the model reason first; the reasoning goes to stderr"},
+      {.name = "effort",
+       .help = "reasoning effort with --think: low, high, max or 1..100",
+       .fallback = "high"},
+      {.name = "raw",
+       .kind = OptionKind::kFlag,
+       .help =
+           "complete the text as it is, without the chat encoding; special tokens in it stay text"},
+      {.name = "specials",
+       .kind = OptionKind::kFlag,
+       .help = "with --raw: text that spells a special token becomes one"},
+      {.name = "max-tokens",
+       .kind = OptionKind::kInteger,
+       .help = "longest answer",
+       .fallback = "1024",
+       .most = 1e9},
+      {.name = "temperature",
+       .kind = OptionKind::kReal,
+       .help = "0: greedy; default: generation_config.json",
+       .most = 100},
+      {.name = "top-k",
+       .kind = OptionKind::kInteger,
+       .help = "keep the k best tokens; 0: all",
+       .most = 1e9},
+      {.name = "top-p",
+       .kind = OptionKind::kReal,
+       .help = "keep the best tokens up to this mass",
+       .most = 1},
+      {.name = "min-p",
+       .kind = OptionKind::kReal,
+       .help = "drop tokens below this share of the best",
+       .most = 1},
+      {.name = "seed",
+       .kind = OptionKind::kInteger,
+       .help = "of the sampling noise; without it a new one each time",
+       .least = 0,
+       .most = 9.2e18},
+      {.name = "stats",
+       .kind = OptionKind::kFlag,
+       .help = "print timing, token counts and a digest of the logits to stderr"},
+  };
+  rows.insert(rows.end(), own.begin(), own.end());
+  return rows;
+}
+
+uint64_t ChooseSeed(const OptionValues& values) {
+  const std::optional<int64_t> seed = values.OptionalInteger("seed");
+  if (seed.has_value()) return static_cast<uint64_t>(*seed);
+  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+// The checkpoint's recommended sampling, with what the user changed.
+sampling::SamplingParams ChooseSampling(const OptionValues& values,
+                                        const checkpoint::GenerationDefaults& defaults) {
+  sampling::SamplingParams params;
+  params.temperature =
+      values.OptionalReal("temperature").value_or(defaults.do_sample ? defaults.temperature : 0.0);
+  params.top_k = values.OptionalInteger("top-k").value_or(defaults.top_k);
+  params.top_p = values.OptionalReal("top-p").value_or(defaults.top_p);
+  params.min_p = values.OptionalReal("min-p").value_or(defaults.min_p);
+  params.seed = ChooseSeed(values);
+  return params;
+}
+
+std::string ReadStandardInput() {
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+// The prompt text; nothing when the user should be asked on a terminal.
+Result<std::optional<std::string>> PromptText(const OptionValues& values) {
+  const std::vector<std::string>& arguments = values.positionals();
+  if (!arguments.empty() && values.Has("file")) {
+    return base::InvalidArgument("give the prompt as an argument or with --file, not both");
+  }
+  const bool ask = arguments.empty() && !values.Has("file");
+  if (ask && isatty(STDIN_FILENO) == 1) return std::optional<std::string>();
+  const std::string source = ask ? "-" : values.Text("file");
+  if (source == "-" || (!arguments.empty() && arguments[0] == "-"))
+    return std::optional(ReadStandardInput());
+  if (!arguments.empty()) return std::optional(arguments[0]);
+  TW_ASSIGN(std::string text, base::ReadFile(source, kMaxPromptBytes));
+  return std::optional(std::move(text));
+}
+
+// Prints text as its tokens arrive: reasoning to stderr, the answer to stdout.
+class Printer {
+ public:
+  Printer(const text::Tokenizer& tokenizer, bool thinking)
+      : decoder_(tokenizer),
+        thinking_(thinking),
+        think_end_(tokenizer.IdOfSpecial(kThinkEnd).value_or(-1)) {}
+
+  bool Push(int32_t token) {
+    if (thinking_ && token == think_end_) {
+      Emit(decoder_.Flush());
+      fmt::print(stderr, "\n");
+      thinking_ = false;
+    } else {
+      Emit(decoder_.Push(token));
+    }
+    return true;
+  }
+
+  void Finish() {
+    Emit(decoder_.Flush());
+    Emit("\n");
+  }
+  const std::string& answer() const { return answer_; }
+  const std::string& reasoning() const { return reasoning_; }
+
+ private:
+  void Emit(const std::string& text) {
+    (thinking_ ? reasoning_ : answer_) += text;
+    std::FILE* out = thinking_ ? stderr : stdout;
+    std::fwrite(text.data(), 1, text.size(), out);
+    std::fflush(out);
+  }
+
+  text::StreamDecoder decoder_;
+  bool thinking_;
+  int32_t think_end_;
+  std::string answer_;
+  std::string reasoning_;
+};
+
+void PrintStatistics(const Session& session, const GenerateResult& r) {
+  const auto rate = [](int64_t tokens, double seconds) {
+    return seconds > 0 ? static_cast<double>(tokens) / seconds : 0.0;
+  };
+  fmt::print(stderr, "load        {:.3f} s\n", session.load_seconds);
+  fmt::print(stderr, "prompt      {} tokens, {:.3f} s, {:.1f} tok/s\n", r.prompt_tokens,
+             r.prefill_seconds, rate(r.prompt_tokens, r.prefill_seconds));
+  fmt::print(stderr, "generated   {} tokens, {:.3f} s, {:.1f} tok/s, finish: {}\n", r.tokens.size(),
+             r.decode_seconds, rate(r.decode_steps, r.decode_seconds), FinishReasonName(r.finish));
+  fmt::print(stderr, "logits      {:016x}\n", r.logits_digest);
+}
+
+// One conversation with one loaded model.
+class Conversation {
+ public:
+  Conversation(const OptionValues& values, Session* session)
+      : values_(values), session_(*session) {}
+
+  Status Prepare() {
+    options_.sampling = ChooseSampling(values_, session_.defaults);
+    TW_TRY(sampling::Validate(options_.sampling));
+    TW_ASSIGN(options_.replay, ReplayFrom(values_, session_.config()));
+    options_.max_new_tokens = values_.Integer("max-tokens");
+    options_.end_tokens = session_.EndTokens();
+    chat_.thinking = values_.Flag("think");
+    TW_ASSIGN(chat_.effort, text::ParseEffort(values_.Text("effort")));
+    if (values_.Has("system"))
+      turns_.push_back(
+          {.role = text::Role::kSystem, .content = values_.Text("system"), .reasoning = ""});
+    return {};
+  }
+
+  // Answers one user message and remembers both.
+  Status Ask(std::string message) {
+    if (message.empty()) return base::InvalidArgument("the prompt is empty");
+    turns_.push_back({.role = text::Role::kUser, .content = std::move(message), .reasoning = ""});
+    TW_ASSIGN(const std::vector<text::Piece> pieces,
+              text::RenderChat(*session_.tokenizer, turns_, chat_));
+    return Answer(text::EncodePieces(*session_.tokenizer, pieces), chat_.thinking);
+  }
+
+  Status Complete(const std::string& text) {
+    if (text.empty()) return base::InvalidArgument("the prompt is empty");
+    const auto mode =
+        values_.Flag("specials") ? text::Specials::kRecognise : text::Specials::kAsText;
+    std::vector<int32_t> ids = session_.tokenizer->Encode(text, mode);
+    const auto bos = static_cast<int32_t>(session_.config().bos_token_id);
+    if (ids.empty() || ids.front() != bos) ids.insert(ids.begin(), bos);
+    return Answer(ids, false);
+  }
+
+ private:
+  Status Answer(const std::vector<int32_t>& prompt, bool thinking) {
+    Printer printer(*session_.tokenizer, thinking);
+    options_.on_token = [&](int32_t token) { return printer.Push(token); };
+    TW_ASSIGN(const GenerateResult result, Generate(*session_.model, prompt, options_));
+    printer.Finish();
+    if (values_.Flag("stats")) PrintStatistics(session_, result);
+    turns_.push_back({.role = text::Role::kAssistant,
+                      .content = printer.answer(),
+                      .reasoning = printer.reasoning()});
+    return {};
+  }
+
+  const OptionValues& values_;
+  Session& session_;
+  GenerateOptions options_;
+  text::ChatOptions chat_;
+  std::vector<text::ChatTurn> turns_;
+};
+
+Status Chat(Conversation* conversation) {
+  fmt::print(stderr, "Type a message, an empty line or Ctrl-D to leave.\n");
+  std::string line;
+  while (fmt::print(stderr, "> "), std::getline(std::cin, line) && !line.empty()) {
+    const Status status = conversation->Ask(line);
+    if (!status.ok()) fmt::print(stderr, "thalweg: {}\n", status.ToString());
+  }
+  return {};
+}
+
+Result<int> Run(const OptionValues& values) {
+  TW_ASSIGN(const std::optional<std::string> prompt, PromptText(values));
+  TW_ASSIGN(const SessionOptions session_options, SessionOptions::From(values));
+  TW_ASSIGN(Session session, OpenSession(session_options));
+  Conversation conversation(values, &session);
+  TW_TRY(conversation.Prepare());
+  if (!prompt.has_value()) {
+    TW_TRY(Chat(&conversation));
+  } else {
+    TW_TRY(values.Flag("raw") ? conversation.Complete(*prompt) : conversation.Ask(*prompt));
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+Command RunCommand() {
+  return {.name = "run",
+          .about = "Answer a prompt with the model, or chat on a terminal",
+          .options = Rows(),
+          .positionals = {.name = "PROMPT",
+                          .help = "the user's message; - reads standard input",
+                          .least = 0,
+                          .most = 1},
+          .run = Run};
+}
+
+}  // namespace thalweg::tools

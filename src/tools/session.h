@@ -1,0 +1,59 @@
+// A model ready to run, as the commands open one: checkpoint, tokenizer, backend, thread team, and
+// the options that choose them.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/thread_team.h"
+#include "checkpoint/checkpoint.h"
+#include "model/model.h"
+#include "model/replay.h"
+#include "text/tokenizer.h"
+#include "tools/options.h"
+
+namespace thalweg::tools {
+
+// Rows of the options that every command with a model takes.
+std::vector<OptionRow> ModelOptionRows();
+// Rows of the replay options; `fallback` is the command's default mode.
+std::vector<OptionRow> ReplayOptionRows(std::string_view fallback);
+
+// The folder named by --model, or the checkpoint that comes with the program: models/nano, found
+// from the program's own place (installed: ../share/thalweg/models/nano; built: in a folder above).
+Result<std::filesystem::path> ModelFolder(const OptionValues& values);
+
+struct SessionOptions {
+  std::filesystem::path folder;
+  std::string backend;
+  int threads = 0;
+  int64_t max_rows = 512;
+  int64_t max_sequences = 1;
+  int64_t max_tokens = 0;  // 0: one full context
+  bool draft = false;
+
+  static Result<SessionOptions> From(const OptionValues& values);
+};
+
+struct Session {
+  std::unique_ptr<base::ThreadTeam> team;
+  std::unique_ptr<checkpoint::Checkpoint> checkpoint;
+  std::unique_ptr<text::Tokenizer> tokenizer;
+  checkpoint::GenerationDefaults defaults;
+  std::unique_ptr<model::Model> model;
+  double load_seconds = 0;
+
+  const checkpoint::Config& config() const { return checkpoint->config(); }
+  // End-of-sequence ids: of generation_config.json, else of config.json.
+  std::vector<int32_t> EndTokens() const;
+};
+
+Result<Session> OpenSession(const SessionOptions& options);
+
+// --replay and --keep-tokens, checked against the model.
+Result<model::Replay> ReplayFrom(const OptionValues& values, const checkpoint::Config& config);
+
+}  // namespace thalweg::tools
