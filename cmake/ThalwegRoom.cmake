@@ -62,6 +62,7 @@ function(thalweg_test name)
     set_target_properties(${name} PROPERTIES CROSSCOMPILING_EMULATOR "${THALWEG_TEST_LAUNCHER}")
   endif()
   target_link_libraries(${name} PRIVATE ${T_LINK} GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}.
+  # Printed parameter values may hold addresses; a test must have the same name in every run.
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 TEST_PREFIX ${name}. NO_PRETTY_VALUES
                        PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
 endfunction()
