@@ -2,7 +2,7 @@
 #   make run      answer a question with the shipped checkpoint
 #   make test     build with checks and run the tests (all but gpu and slow ones)
 #   make build    what users run, in build/release
-#   make bench    micro-benchmarks and figures of the shipped checkpoint
+#   make bench    tokenizer and model speed on this machine, with the shipped checkpoint
 #   make lint     the rules of the house over the source tree, with sizes for each room
 #   make tidy     clang-tidy over the sources (slow)
 #   make format   clang-format over the sources

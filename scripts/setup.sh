@@ -8,7 +8,7 @@ set -euo pipefail
 needed=(
   "make make" "g++ g++" "cmake cmake" "ninja ninja-build" "pkg-config pkg-config"
   "- nlohmann-json3-dev" "- libfmt-dev" "- libspdlog-dev" "- libcli11-dev" "- libicu-dev"
-  "- libpcre2-dev" "- libgtest-dev" "- libbenchmark-dev"
+  "- libpcre2-dev" "- libgtest-dev"
 )
 needed_dev=(
   "clang++-16 clang-16" "- libclang-rt-16-dev" "- libomp-16-dev" "clang-format clang-format"

@@ -25,7 +25,10 @@ bool InThreadTeam(const SourceFile& file) {
   return file.path == "src/base/thread_team.h" || file.path == "src/base/thread_team.cc";
 }
 
-bool InTools(const SourceFile& file) { return file.room() == "tools"; }
+// Programs are the tools, and what other rooms build beside their library: a file with a main.
+bool InPrograms(const SourceFile& file) {
+  return file.room() == "tools" || file.code.find("int main(") != std::string::npos;
+}
 
 bool OutsideHeaders(const SourceFile& file) { return !file.is_header(); }
 
@@ -40,7 +43,7 @@ constexpr std::string_view kThreads = "nothing below engine starts a thread: tak
 constexpr std::string_view kRandom = "random numbers come from Philox4x32 of base/rng.h";
 constexpr std::string_view kUnbounded = "unbounded string function: use std::string or fmt::format";
 constexpr std::string_view kParse = "no error report: use std::from_chars";
-constexpr std::string_view kOutput = "only tools write to standard output";
+constexpr std::string_view kOutput = "only programs write to standard output";
 
 constexpr Ban kBans[] = {
     {"getenv", InEnvironmentFile, kEnvironment},
@@ -64,11 +67,11 @@ constexpr Ban kBans[] = {
     {"atol(", Nowhere, kParse},
     {"atoll(", Nowhere, kParse},
     {"atof(", Nowhere, kParse},
-    {"std::cout", InTools, kOutput},
-    {"printf(", InTools, kOutput},
-    {"puts(", InTools, kOutput},
-    {"putchar(", InTools, kOutput},
-    {"#include <iostream>", InTools, "<iostream> is for tools"},
+    {"std::cout", InPrograms, kOutput},
+    {"printf(", InPrograms, kOutput},
+    {"puts(", InPrograms, kOutput},
+    {"putchar(", InPrograms, kOutput},
+    {"#include <iostream>", InPrograms, "<iostream> is for programs"},
     {"using namespace", OutsideHeaders, "a header must not choose names for its includers"},
 };
 
