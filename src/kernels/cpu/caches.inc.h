@@ -83,7 +83,7 @@ void EngramGather(const EngramGatherParams& p) {
       const uint8_t* scales = p.scales + p.table_rows[i] * (p.width / kGroup);
       BF16* out = p.out + i * p.width;
       for (int64_t c = 0; c < p.width; c += kLanes) {
-        StoreBF16(out + c, DecodeE4M3(codes + c, ScaleOf(scales[c / kGroup])));
+        StoreBF16(out + c, DecodeE4M3(codes + c, Set(ScaleOfE4M3(scales[c / kGroup]))));
       }
       RoundTrip(p.quantise, out, p.width, out);
     }

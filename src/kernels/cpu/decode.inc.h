@@ -7,40 +7,30 @@
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
-// 2^(code - 127); code 255 is NaN, code 0 the denormal 2^-127.
-TW_INLINE float ScaleOf(uint8_t code) {
-  if (code == 0) return 0x1p-127f;
-  if (code == 255) return __builtin_nanf("");
-  return __builtin_bit_cast(float, static_cast<uint32_t>(code) << 23);
+struct ScaleTable {
+  float value[256];
+};
+
+// 2^(code - 127 + shift), infinity where a float ends; code 255 is NaN, code 0 small.
+constexpr ScaleTable MakeScaleTable(int shift) {
+  ScaleTable table = {};
+  table.value[0] = shift == 0 ? 0x1p-127f : __builtin_bit_cast(float, uint32_t(shift) << 23);
+  for (int code = 1; code < 255; ++code) {
+    const int exponent = code + shift;
+    table.value[code] = __builtin_bit_cast(float, uint32_t(exponent < 255 ? exponent : 255) << 23);
+  }
+  table.value[255] = __builtin_nanf("");
+  return table;
 }
 
-#if defined(__AVX2__)
+// Looked up, for a load can fill all lanes at once. e4m3 values come out of their decoder 2^8 too
+// small; their scales make up for it.
+constexpr ScaleTable kScales = MakeScaleTable(0);
+constexpr ScaleTable kScalesOfE4M3 = MakeScaleTable(8);
+TW_INLINE float ScaleOf(uint8_t code) { return kScales.value[code]; }
+TW_INLINE float ScaleOfE4M3(uint8_t code) { return kScalesOfE4M3.value[code]; }
 
-// An e4m3 code is the top of a half-precision number whose exponent is 8 too small, and the
-// processor converts those, denormals included. The NaN code is set apart.
-TW_INLINE __m256i HalvesOfE4M3(__m128i codes) {
-  const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
-  const __m256i half = _mm256_and_si256(wide, _mm256_set1_epi16(static_cast<int16_t>(0xbfff)));
-  const __m256i magnitude = _mm256_and_si256(half, _mm256_set1_epi16(0x3f80));
-  const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80));
-  return _mm256_or_si256(half, _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00)));
-}
-
-TW_INLINE F DecodeE4M3(const uint8_t* codes, float scale) {
-  const __m256i half = HalvesOfE4M3(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
-  const F factor = Set(scale * 0x1p8f);
-  F r;
-#if defined(__AVX512F__)
-  r.part[0] = reinterpret_cast<NativeF>(_mm512_cvtph_ps(half));
-#else
-  r.part[0] = reinterpret_cast<NativeF>(_mm256_cvtph_ps(_mm256_castsi256_si128(half)));
-  r.part[1] = reinterpret_cast<NativeF>(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)));
-#endif
-  return r * factor;
-}
-
-#else
-
+// All values of e4m3, for single codes.
 struct E4M3Table {
   float value[256];
 };
@@ -53,7 +43,6 @@ constexpr E4M3Table MakeE4M3Table() {
     float magnitude = static_cast<float>(exponent == 0 ? mantissa : 8 + mantissa) * 0x1p-9f;
     for (int i = 1; i < exponent; ++i) magnitude *= 2;
     if (exponent == 15 && mantissa == 7) magnitude = __builtin_nanf("");
-    magnitude *= 0x1p-8f;  // as the other targets see it
     table.value[code] = code >= 128 ? -magnitude : magnitude;
   }
   return table;
@@ -61,10 +50,37 @@ constexpr E4M3Table MakeE4M3Table() {
 
 constexpr E4M3Table kE4M3Table = MakeE4M3Table();
 
-TW_INLINE F DecodeE4M3(const uint8_t* codes, float scale) {
+#if defined(__AVX2__)
+
+// Sixteen values times a scale, which comes from ScaleOfE4M3. An e4m3 code is the top of a
+// half-precision number whose exponent is 8 too small, and the processor converts those, denormals
+// included. The NaN code is set apart.
+TW_INLINE __m256i HalvesOfE4M3(__m128i codes) {
+  const __m256i wide = _mm256_slli_epi16(_mm256_cvtepi8_epi16(codes), 7);
+  const __m256i half = _mm256_and_si256(wide, _mm256_set1_epi16(static_cast<int16_t>(0xbfff)));
+  const __m256i magnitude = _mm256_and_si256(half, _mm256_set1_epi16(0x3f80));
+  const __m256i is_nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3f80));
+  return _mm256_or_si256(half, _mm256_and_si256(is_nan, _mm256_set1_epi16(0x7e00)));
+}
+
+TW_INLINE F DecodeE4M3(const uint8_t* codes, F scale) {
+  const __m256i half = HalvesOfE4M3(_mm_loadu_si128(reinterpret_cast<const __m128i*>(codes)));
+  F r;
+#if defined(__AVX512F__)
+  r.part[0] = reinterpret_cast<NativeF>(_mm512_cvtph_ps(half));
+#else
+  r.part[0] = reinterpret_cast<NativeF>(_mm256_cvtph_ps(_mm256_castsi256_si128(half)));
+  r.part[1] = reinterpret_cast<NativeF>(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)));
+#endif
+  return r * scale;
+}
+
+#else
+
+TW_INLINE F DecodeE4M3(const uint8_t* codes, F scale) {
   float lane[kLanes];
-  for (int i = 0; i < kLanes; ++i) lane[i] = kE4M3Table.value[codes[i]];
-  return Load(lane) * Set(scale * 0x1p8f);
+  for (int i = 0; i < kLanes; ++i) lane[i] = kE4M3Table.value[codes[i]] * 0x1p-8f;
+  return Load(lane) * scale;
 }
 
 #endif
@@ -130,7 +146,7 @@ TW_INLINE F DecodeE2M1(const uint8_t* codes, const E2M1Table& table) {
 void DecodeCacheRow(RowFormat format, const uint8_t* row, int64_t width, float* out) {
   if (format == RowFormat::kFp8E8M0) {
     for (int64_t c = 0; c < width; c += kLanes) {
-      Store(out + c, DecodeE4M3(row + c, ScaleOf(row[width + c / 32])));
+      Store(out + c, DecodeE4M3(row + c, Set(ScaleOfE4M3(row[width + c / 32]))));
     }
   } else if (format == RowFormat::kFp4E8M0) {
     for (int64_t c = 0; c < width; c += kLanes) {
@@ -139,10 +155,8 @@ void DecodeCacheRow(RowFormat format, const uint8_t* row, int64_t width, float* 
     }
   } else if (format == RowFormat::kFp4E4M3) {
     for (int64_t c = 0; c < width; c += kLanes) {
-      float scale[kLanes];
-      uint8_t code[kLanes] = {row[width / 2 + c / 16]};
-      Store(scale, DecodeE4M3(code, 1.0f));
-      Store(out + c, DecodeE2M1(row + c / 2, ScaledE2M1(scale[0])));
+      const float scale = kE4M3Table.value[row[width / 2 + c / 16]];
+      Store(out + c, DecodeE2M1(row + c / 2, ScaledE2M1(scale)));
     }
   } else {
     for (int64_t c = 0; c < width; c += kLanes) {

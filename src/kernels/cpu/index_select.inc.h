@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/attention.inc.h"
-#include "kernels/cpu/select.h"
+#include "kernels/cpu/select.inc.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
@@ -16,7 +16,7 @@ struct SelectWork {
   const IndexSelectParams& p;
   int64_t padded;  // PaddedWidth(width)
   float* query;    // [rows, heads, padded]
-  float* weight;   // [rows, heads]
+  float* weight;   // [rows, head tiles, kLanes]: of the head of each lane of a tile
   float* score;    // [rows of a group, stride]
   int64_t stride;
   int64_t first;  // row of score[0]
@@ -54,6 +54,17 @@ TW_INLINE int64_t EntryOf(const IndexSelectParams& p, int64_t row, int64_t i) {
          i % sets.block_size;
 }
 
+TW_INLINE int64_t HeadTiles(int64_t heads) { return (heads + kTileRows - 1) / kTileRows; }
+
+// The weight of head r at the lanes r * kTileOuts + o of its tile; nothing elsewhere.
+void SpreadWeights(const BF16* weight, int64_t heads, float* out) {
+  for (int64_t i = 0; i < HeadTiles(heads) * kLanes; ++i) out[i] = 0;
+  for (int64_t h = 0; h < heads; ++h) {
+    float* tile = out + h / kTileRows * kLanes + h % kTileRows * kTileOuts;
+    for (int o = 0; o < kTileOuts; ++o) tile[o] = ValueOf(weight[h]);
+  }
+}
+
 // Rotates and quantises the queries of a row, scales and rounds its head weights.
 void PrepareQuery(const SelectWork& work, int64_t row) {
   const IndexSelectParams& p = work.p;
@@ -69,7 +80,21 @@ void PrepareQuery(const SelectWork& work, int64_t row) {
     BF16* w = p.head_weight + row * p.heads + h;
     const F scaled = LoadFirst(w, p.heads - h) * Set(p.weight_scale);
     StoreFirst(w, scaled, p.heads - h);
-    StoreFirst(work.weight + row * p.heads + h, RoundToBF16(scaled), p.heads - h);
+  }
+  SpreadWeights(p.head_weight + row * p.heads, p.heads,
+                work.weight + row * HeadTiles(p.heads) * kLanes);
+}
+
+// total[o] += relu(dot) * weight over the heads of a tile in ascending order.
+TW_INLINE void AddHeads(F dots, F weights, float* total) {
+  const F part = IfLess(Zero(), dots, dots, Zero()) * weights;
+  if constexpr (kTileRows * kTileOuts == kLanes) {
+    const F sum = ((Load(total) + Row0(part, part)) + Row1(part, part)) + Row2(part, part);
+    Store(total, sum + Row3(part, part));
+  } else {
+    float lane[kLanes];
+    Store(lane, part);
+    for (int i = 0; i < kTileRows * kTileOuts; ++i) total[i % kTileOuts] += lane[i];
   }
 }
 
@@ -78,22 +103,15 @@ void ScoreTile(const SelectWork& work, int64_t row, const ReadF32<kTileOuts>& ke
                float* score) {
   const int64_t heads = work.p.heads;
   const float* query = work.query + row * heads * work.padded;
-  const float* weight = work.weight + row * heads;
-  float total[kTileOuts] = {};
-  for (int64_t h = 0; h < heads; h += kTileRows) {
+  const float* weight = work.weight + row * HeadTiles(heads) * kLanes;
+  float total[kLanes] = {};
+  for (int64_t h = 0; h < heads; h += kTileRows, weight += kLanes) {
     const float* q[kTileRows];
     for (int r = 0; r < kTileRows; ++r) q[r] = query + Least(h + r, heads - 1) * work.padded;
     F sum[kTileRows * kTileOuts];
     for (F& lane : sum) lane = Zero();
     Tile<kTileRows, kTileOuts>(keys, q, 0, work.padded, sum);
-    float dot[kLanes];
-    Store(dot, SumLanes<kTileRows * kTileOuts>(sum));
-    for (int64_t r = 0; r < Least(kTileRows, heads - h); ++r) {
-      for (int o = 0; o < kTileOuts; ++o) {
-        const float value = dot[r * kTileOuts + o];
-        total[o] += (value > 0.0f ? value : 0.0f) * weight[h + r];
-      }
-    }
+    AddHeads(SumLanes<kTileRows * kTileOuts>(sum), Load(weight), total);
   }
   for (int64_t o = 0; o < outs; ++o) score[o] = total[o];
 }
@@ -194,7 +212,7 @@ void IndexSelect(const IndexSelectParams& p) {
   SelectWork work = {p,
                      padded,
                      ScratchFloats(Slot::kQuery, p.rows * p.heads * padded),
-                     ScratchFloats(Slot::kMix, p.rows * p.heads),
+                     ScratchFloats(Slot::kMix, p.rows * HeadTiles(p.heads) * kLanes),
                      nullptr,
                      0,
                      0};

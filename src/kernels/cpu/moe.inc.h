@@ -137,25 +137,37 @@ void HiddenGroup(const ExpertWork& work, const Share& share, int64_t begin) {
   }
 }
 
-// Output channels [begin, begin + outs), outs <= kPanelOuts: every share in ascending order adds
-// to its rows, the shared expert last.
-void OutputBlock(const ExpertWork& work, int64_t begin, int64_t outs) {
-  const ExpertsParams& p = work.p;
-  const auto experts = static_cast<int64_t>(p.experts.size());
-  float* product = ScratchFloats(Slot::kProduct, p.rows * kPanelOuts);
-  float* sum = ScratchFloats(Slot::kSum, p.rows * kPanelOuts);
-  for (int64_t r = 0; r < p.rows; ++r) Store(sum + r * kPanelOuts, Zero());
-  for (int64_t e = 0; e <= experts; ++e) {
-    const Share share = work.Of(e);
-    if (share.rows == 0) continue;
-    Multiply(share.network->w2, begin, begin + outs, share.inner, share.rows, product, kPanelOuts);
+// Adds one share to sum [rows, outs padded to whole blocks], outputs from `begin` on.
+void AddShare(const Share& share, int64_t begin, int64_t outs, float* product, float* sum) {
+  const int64_t stride = Blocks(outs) * kPanelOuts;
+  for (int64_t o = 0; o < outs; o += kPanelOuts) {
+    const int64_t end = Least(o + kPanelOuts, outs);
+    Multiply(share.network->w2, begin + o, begin + end, share.inner, share.rows, product,
+             kPanelOuts);
     for (int64_t i = 0; i < share.rows; ++i) {
-      float* row = sum + (share.row != nullptr ? share.row[i] : i) * kPanelOuts;
-      Store(row, Load(row) + RoundToBF16(Load(product + i * kPanelOuts)));
+      float* at = sum + (share.row != nullptr ? share.row[i] : i) * stride + o;
+      Store(at, Load(at) + RoundToBF16(Load(product + i * kPanelOuts)));
     }
   }
+}
+
+// Output channels [begin, begin + outs): every share in ascending order adds to its rows, the
+// shared expert last.
+void OutputRange(const ExpertWork& work, int64_t begin, int64_t outs) {
+  const ExpertsParams& p = work.p;
+  const auto experts = static_cast<int64_t>(p.experts.size());
+  const int64_t stride = Blocks(outs) * kPanelOuts;
+  float* product = ScratchFloats(Slot::kProduct, p.rows * kPanelOuts);
+  float* sum = ScratchFloats(Slot::kSum, p.rows * stride);
+  for (int64_t i = 0; i < p.rows * stride; i += kLanes) Store(sum + i, Zero());
+  for (int64_t e = 0; e <= experts; ++e) {
+    const Share share = work.Of(e);
+    if (share.rows > 0) AddShare(share, begin, outs, product, sum);
+  }
   for (int64_t r = 0; r < p.rows; ++r) {
-    StoreFirst(p.out + r * p.hidden + begin, Load(sum + r * kPanelOuts), outs);
+    for (int64_t o = 0; o < outs; o += kLanes) {
+      StoreFirst(p.out + r * p.hidden + begin + o, Load(sum + r * stride + o), outs - o);
+    }
   }
 }
 
@@ -192,12 +204,11 @@ void Experts(const ExpertsParams& p) {
                                    HiddenGroup(work, share, g * kGroup);
                                }
                              });
-  p.stream.team->ParallelFor(
-      Blocks(p.hidden), BlockGrain(passes, p.inner), [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b) {
-          OutputBlock(work, b * kPanelOuts, Least(kPanelOuts, p.hidden - b * kPanelOuts));
-        }
-      });
+  p.stream.team->ParallelFor(Blocks(p.hidden), BlockGrain(passes, p.inner),
+                             [&](int64_t begin, int64_t end) {
+                               const int64_t first = begin * kPanelOuts;
+                               OutputRange(work, first, Least(end * kPanelOuts, p.hidden) - first);
+                             });
 }
 
 }  // namespace

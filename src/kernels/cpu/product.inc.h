@@ -56,7 +56,7 @@ struct ReadFp8 {
   const uint8_t* row[kOuts];
   const uint8_t* scales[kOuts];
   TW_INLINE void Group(int o, int64_t k, F* w) const {
-    const float scale = ScaleOf(scales[o][k / kGroup]);
+    const F scale = Set(ScaleOfE4M3(scales[o][k / kGroup]));
     w[0] = DecodeE4M3(row[o] + k, scale);
     w[1] = DecodeE4M3(row[o] + k + kLanes, scale);
   }
@@ -114,19 +114,25 @@ TW_INLINE ReadFp4<kOuts> MakeReader(const Matrix& w, const int64_t* out, ReadFp4
 template <int kRows, int kOuts, typename Reader>
 TW_INLINE void Tile(const Reader& w, const float* const* x, int64_t begin, int64_t end, F* sum) {
   F acc[kRows * kOuts];
+#pragma GCC unroll 16
   for (int i = 0; i < kRows * kOuts; ++i) acc[i] = sum[i];
   for (int64_t k = begin; k < end; k += kGroup) {
     F weight[kOuts][2];
+#pragma GCC unroll 8
     for (int o = 0; o < kOuts; ++o) w.Group(o, k, weight[o]);
+#pragma GCC unroll 2
     for (int half = 0; half < 2; ++half) {
+#pragma GCC unroll 4
       for (int r = 0; r < kRows; ++r) {
         const F value = Load(x[r] + k + half * kLanes);
+#pragma GCC unroll 8
         for (int o = 0; o < kOuts; ++o) {
           acc[r * kOuts + o] = acc[r * kOuts + o] + weight[o][half] * value;
         }
       }
     }
   }
+#pragma GCC unroll 16
   for (int i = 0; i < kRows * kOuts; ++i) sum[i] = acc[i];
 }
 

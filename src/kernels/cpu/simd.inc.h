@@ -69,7 +69,7 @@ TW_INLINE U operator>>(U a, int n) {
 
 TW_INLINE F Set(float x) {
   F r;
-  for (NativeF& part : r.part) part = NativeF{} + x;
+  for (NativeF& part : r.part) part = x - NativeF{};  // x - 0 is x, also for -0: a plain broadcast
   return r;
 }
 TW_INLINE U SetU(uint32_t x) {
@@ -130,6 +130,9 @@ TW_INLINE void Store(float* p, F a) {
   for (int i = 0; i < kParts; ++i) __builtin_memcpy(p + i * kNative, &a.part[i], sizeof(NativeF));
 }
 
+TW_INLINE float ValueOf(BF16 x) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(x.bits) << 16);
+}
 TW_INLINE F LoadBF16(const BF16* p) {
   F r;
   for (int i = 0; i < kParts; ++i) {
