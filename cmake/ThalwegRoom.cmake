@@ -51,6 +51,9 @@ endif()
 # the larger half of the build and none of its time is worth more. THALWEG_SOURCE_DIR, for test data, is
 # known to tests alone: a program that carries the path of its sources is not done.
 function(thalweg_test name)
+  if(NOT THALWEG_TESTS)
+    return()
+  endif()
   cmake_parse_arguments(T "" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 600)
