@@ -52,7 +52,7 @@ class BpeSearch {
   ByteTrie trie_;
   std::vector<Token> tokens_;      // [id]
   std::vector<uint16_t> lengths_;  // [id], in bytes
-  PairMemo apart_;             // answers of StayApart
+  PairMemo apart_;                 // answers of StayApart
 };
 
 }  // namespace thalweg::text

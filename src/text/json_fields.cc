@@ -41,9 +41,9 @@ Result<bool> JsonField::AsBool() const {
 }
 
 Result<int32_t> JsonField::AsId(int32_t max) const {
-  if (value_->is_number_unsigned() && value_->get<uint64_t>() <= static_cast<uint64_t>(max)) {
-    return value_->get<int32_t>();
-  }
+  // An unsigned value beyond the signed range reads as a negative one here, which is refused too.
+  const int64_t value = value_->is_number_integer() ? value_->get<int64_t>() : -1;
+  if (value >= 0 && value <= max) return static_cast<int32_t>(value);
   return Wrong(fmt::format("must be a whole number 0..{}, not {}", max, value_->dump()));
 }
 
