@@ -62,10 +62,14 @@ void Pool::Close(SequenceId id) {
   s.open = false;
 }
 
+int64_t Pool::MissingBlocks(SequenceId id, int64_t tokens) const {
+  const int64_t wanted = base::CeilDiv(tokens, geometry_.block_tokens);
+  return std::max<int64_t>(0, wanted - static_cast<int64_t>(slot(id).blocks.size()));
+}
+
 Status Pool::Reserve(SequenceId id, int64_t tokens) {
   Slot& s = slot(id);
-  const int64_t wanted =
-      base::CeilDiv(tokens, geometry_.block_tokens) - static_cast<int64_t>(s.blocks.size());
+  const int64_t wanted = MissingBlocks(id, tokens);
   if (wanted > free_blocks()) {
     return base::ResourceExhausted(
         fmt::format("the cache has {} free blocks of {} tokens, {} more are needed", free_blocks(),
@@ -92,7 +96,8 @@ Status Pool::Truncate(SequenceId id, int64_t length) {
     return base::OutOfRange(fmt::format("cannot go back from {} to {} tokens: the rings keep {}",
                                         s.high_water, length, geometry_.rollback_tokens));
   }
-  if (length == 0) s.high_water = s.decoder_floor = 0;
+  if (length == 0) s.high_water = 0;
+  s.decoder_floor = std::min(s.decoder_floor, length);
   s.length = length;
   return {};
 }

@@ -38,13 +38,16 @@ class Pool {
 
   // Tokens whose state is complete.
   int64_t length(SequenceId id) const { return slot(id).length; }
+  // Blocks that Reserve would take.
+  int64_t MissingBlocks(SequenceId id, int64_t tokens) const;
   // Makes blocks available for tokens [0, tokens); kResourceExhausted leaves the sequence as it
   // was.
   Status Reserve(SequenceId id, int64_t tokens);
   // Declares tokens [0, length) complete; length() may only grow.
   void Commit(SequenceId id, int64_t length);
   // Takes back the newest tokens. Of the longest length that was reached, rollback_tokens may go
-  // (kOutOfRange beyond that), or everything: length 0 starts over.
+  // (kOutOfRange beyond that), or everything: length 0 starts over. The decoder's floor comes down
+  // with the length: tokens that follow have window rows again.
   Status Truncate(SequenceId id, int64_t length);
 
   // Decoder layers have no window rows below this position (bounded replay; spec/model.md 2.7).

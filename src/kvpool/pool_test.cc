@@ -63,6 +63,28 @@ TEST(Pool, RowsOfTwoSequencesNeverOverlap) {
   for (size_t i = 1; i < seen.size(); ++i) EXPECT_GE(seen[i] - seen[i - 1], rows_a.row_bytes);
 }
 
+TEST(Pool, MissingBlocksAreThoseThatReserveTakes) {
+  Pool pool(Small(), 4, 1);
+  const SequenceId a = *pool.Open();
+  EXPECT_EQ(pool.MissingBlocks(a, 0), 0);
+  EXPECT_EQ(pool.MissingBlocks(a, 65), 2);
+  ASSERT_TRUE(pool.Reserve(a, 65).ok());
+  EXPECT_EQ(pool.MissingBlocks(a, 128), 0);
+  EXPECT_EQ(pool.MissingBlocks(a, 1), 0);
+  EXPECT_EQ(pool.MissingBlocks(a, 129), 1);
+}
+
+TEST(Pool, TheDecoderFloorComesDownWithTheLength) {
+  Pool pool(Small(), 4, 1);
+  const SequenceId a = *pool.Open();
+  pool.Commit(a, 20);
+  pool.set_decoder_floor(a, 20);
+  ASSERT_TRUE(pool.Truncate(a, 15).ok());
+  EXPECT_EQ(pool.decoder_floor(a), 15);
+  ASSERT_TRUE(pool.Truncate(a, 0).ok());
+  EXPECT_EQ(pool.decoder_floor(a), 0);
+}
+
 TEST(Pool, RollbackReachesAsFarAsTheRings) {
   Pool pool(Small(), 8, 1);
   const SequenceId a = *pool.Open();

@@ -76,6 +76,20 @@ std::vector<int64_t> HashEngramRows(const ModelParts& parts, kvpool::Pool& pool,
   return out;
 }
 
+void KeepEngramRows(Run& run, int64_t before, const std::vector<int64_t>& kept) {
+  if (static_cast<int64_t>(kept.size()) == before) return;
+  const int64_t columns = run.config().EngramColumns();
+  auto to = run.engram_rows.begin();
+  for (size_t t = 0; t < run.parts.tables.size(); ++t) {
+    for (const int64_t row : kept) {
+      const auto from =
+          run.engram_rows.begin() + (static_cast<int64_t>(t) * before + row) * columns;
+      to = std::copy_n(from, columns, to);
+    }
+  }
+  run.engram_rows.erase(to, run.engram_rows.end());
+}
+
 void ApplyEngram(Run& run, int layer) {
   const checkpoint::Config& c = run.config();
   const EngramWeights& w = *run.layer(layer).engram;

@@ -8,8 +8,10 @@ namespace {
 // The first decoder layer's compressed rows are made for all of them before the cut
 // (spec/model.md 2.7).
 void KeepDecoderRows(Run& run) {
+  const int64_t before = run.rows();
   const std::vector<int64_t> kept = run.batch.KeepDecoderRows(run.parts.frequencies);
   run.ws.Compact(kept, run.config());
+  KeepEngramRows(run, before, kept);
 }
 
 }  // namespace

@@ -146,12 +146,19 @@ Status Model::State::CheckChunks(std::span<const Chunk> chunks) const {
   return {};
 }
 
-// Reserves cache for every chunk and notes where the decoder's windows begin.
+// Reserves cache for every chunk, or for none, and notes where the decoder's windows begin.
 Status Model::State::Prepare(std::span<const Chunk> chunks) {
-  for (const Chunk& chunk : chunks) {
-    const int64_t start = pool.length(chunk.sequence);
-    TW_TRY(pool.Reserve(chunk.sequence, start + static_cast<int64_t>(chunk.tokens.size())));
+  const auto end_of = [&](const Chunk& chunk) {
+    return pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size());
+  };
+  int64_t missing = 0;
+  for (const Chunk& chunk : chunks) missing += pool.MissingBlocks(chunk.sequence, end_of(chunk));
+  if (missing > pool.free_blocks()) {
+    return base::ResourceExhausted(
+        fmt::format("the cache has {} free blocks of {} tokens, this step needs {} more",
+                    pool.free_blocks(), pool.geometry().block_tokens, missing));
   }
+  for (const Chunk& chunk : chunks) TW_TRY(pool.Reserve(chunk.sequence, end_of(chunk)));
   for (const Chunk& chunk : chunks) {
     const int64_t start = pool.length(chunk.sequence);
     const int64_t end = start + static_cast<int64_t>(chunk.tokens.size());

@@ -73,6 +73,9 @@ void ObserveInput(const Run& run, int layer, std::string_view name, BF16* rows, 
 std::vector<int64_t> HashEngramRows(const ModelParts& parts, kvpool::Pool& pool,
                                     const Batch& batch);
 void ApplyEngram(Run& run, int layer);
+// Drops the table rows of tokens that the decoder does not run; `before` is the number of rows they
+// were made for.
+void KeepEngramRows(Run& run, int64_t before, const std::vector<int64_t>& kept);
 
 // hyper_connection.cc: predict before a sublayer, finish behind it.
 enum class Site { kAttention, kFfn };
