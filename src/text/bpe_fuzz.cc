@@ -72,9 +72,10 @@ base::Json JsonOf(const BpeFile& file) {
   for (const Merge& merge : file.merges) {
     merges.push_back({file.tokens[merge.left], file.tokens[merge.right]});
   }
-  return {{"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
-          {"decoder", {{"type", "ByteLevel"}}},
-          {"model", {{"vocab", vocab}, {"merges", merges}}}};
+  return {
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}},
+      {"decoder", {{"type", "ByteLevel"}}},
+      {"model", {{"vocab", vocab}, {"merges", merges}}}};
 }
 
 void CheckRoundTrip(const BpeFile& file, std::string_view text) {

@@ -8,7 +8,6 @@
 #include <pcre2.h>
 #include <unicode/uchar.h>
 
-#include <chrono>
 #include <utility>
 
 #include "text/regex_program.h"
@@ -68,10 +67,13 @@ class Pcre {
 const std::vector<std::string> kPatterns = {
     R"(\p{N}{1,3})",
     "[一-龥぀-ゟ゠-ヿ]+",
-    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+    R"(| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)",
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s+)",
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
+    R"((?i:'s|'t|'re)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s+)",
     R"(a|ab|abc)",
     R"((?:ab?)+c|a)",
     R"(a*?b|a{2,4}?|a)",
@@ -178,10 +180,9 @@ TEST(SplitRegex, HostilePatternsStayLinear) {
   const std::string text = std::string(500'000, 'a') + "c";
   for (const char* pattern : {"a*b|a", "(?:a|aa)+b", "a+b", "(?:a|aa){1,30}b|aa"}) {
     const SplitRegex regex = SplitRegex::Compile(pattern).value();
-    const auto start = std::chrono::steady_clock::now();
+    const double start = CpuSeconds();
     ByAutomaton(regex, text);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-    EXPECT_LT(took.count(), 10.0) << pattern;
+    EXPECT_LT(CpuSeconds() - start, 10.0) << pattern;
   }
 }
 

@@ -1,6 +1,7 @@
 // Small tokenizers for the tests of this room.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,9 @@ base::Json ByteLevelJson(const std::vector<std::pair<std::string, std::string>>&
 // overlap and compete. Results may repeat; ranks may be out of bottom-up order with `shuffled`.
 std::vector<std::pair<std::string, std::string>> RandomMerges(uint64_t seed, int count,
                                                               bool shuffled);
+
+// Processor seconds of this process: what a limit on time can hold on a busy machine.
+inline double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // A stream of random numbers for tests.
 class Dice {
