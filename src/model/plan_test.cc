@@ -1,0 +1,60 @@
+// What a model will take, before anything is allocated: the release's bytes per token and per
+// sequence, and growth with what is asked for.
+#include <gtest/gtest.h>
+
+#include "model/model.h"
+#include "model/replay.h"
+
+namespace thalweg::model {
+namespace {
+
+using checkpoint::Config;
+
+constexpr int64_t kTokens = 64;    // of a block
+constexpr int64_t kKvBytes = 890;  // of a token (spec/model.md 4.1)
+
+Config Released() {
+  return Config::Load(THALWEG_SOURCE_DIR "/tests/data/released_config.json").value();
+}
+
+TEST(MemoryPlan, CacheOfTheRelease) {
+  ModelOptions options;
+  options.max_tokens = 1 << 20;
+  // One spare block a sequence, because each may end in a block of its own.
+  EXPECT_EQ(PlanMemory(Released(), options).cache_blocks, ((1 << 20) + kTokens) * kKvBytes);
+  options.max_tokens = 65;
+  options.max_sequences = 3;
+  EXPECT_EQ(PlanMemory(Released(), options).cache_blocks, (2 + 3) * kTokens * kKvBytes);
+}
+
+TEST(MemoryPlan, NoTokensMeansOneFullContext) {
+  const ModelOptions options;
+  ModelOptions full;
+  full.max_tokens = Released().max_position_embeddings;
+  EXPECT_EQ(PlanMemory(Released(), options).cache_blocks,
+            PlanMemory(Released(), full).cache_blocks);
+}
+
+TEST(MemoryPlan, SlotOfTheRelease) {
+  ModelOptions options;
+  const int64_t rings = 43 * 140 * 528;         // window rows (spec/model.md 4.2)
+  const int64_t pending = 3 * 8 * 2 * 512 * 4;  // half groups of 7 odd lengths and one more
+  const int64_t history = (4 + 12) * 4;         // compressed ids
+  EXPECT_EQ(PlanMemory(Released(), options).sequence_slots, rings + pending + history);
+  options.max_sequences = 5;
+  EXPECT_EQ(PlanMemory(Released(), options).sequence_slots, 5 * (rings + pending + history));
+}
+
+TEST(MemoryPlan, WorkspaceGrowsWithRows) {
+  ModelOptions options;
+  options.max_rows = 64;
+  const int64_t small = PlanMemory(Released(), options).workspace;
+  options.max_rows = 512;
+  const int64_t large = PlanMemory(Released(), options).workspace;
+  // A row holds at least its streams and queries.
+  EXPECT_GT(large - small, 448 * 2 * (4 * 5120 + 64 * 512));
+  EXPECT_LT(large, 8 * small + 1);
+}
+
+}  // namespace
+}  // namespace thalweg::model
