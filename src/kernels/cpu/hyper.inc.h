@@ -59,12 +59,10 @@ void HyperFinish(const HyperFinishParams& p) {
 
 // --- Sinkhorn. ---
 
-TW_INLINE F SumOfRows(F c) {
-  return ((Column0(c, c) + Column1(c, c)) + Column2(c, c)) + Column3(c, c);
-}
-TW_INLINE F SumOfColumns(F c) { return ((Row0(c, c) + Row1(c, c)) + Row2(c, c)) + Row3(c, c); }
+TW_INLINE F SumOfRows(F c) { return ((Column<0>(c) + Column<1>(c)) + Column<2>(c)) + Column<3>(c); }
+TW_INLINE F SumOfColumns(F c) { return ((Row<0>(c) + Row<1>(c)) + Row<2>(c)) + Row<3>(c); }
 TW_INLINE F MaxOfRows(F c) {
-  return Max(Max(Column0(c, c), Column1(c, c)), Max(Column2(c, c), Column3(c, c)));
+  return Max(Max(Column<0>(c), Column<1>(c)), Max(Column<2>(c), Column<3>(c)));
 }
 
 // kCount 4x4 matrices at a time: their chains of divisions overlap.

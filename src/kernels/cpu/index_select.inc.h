@@ -89,8 +89,8 @@ void PrepareQuery(const SelectWork& work, int64_t row) {
 TW_INLINE void AddHeads(F dots, F weights, float* total) {
   const F part = IfLess(Zero(), dots, dots, Zero()) * weights;
   if constexpr (kTileRows * kTileOuts == kLanes) {
-    const F sum = ((Load(total) + Row0(part, part)) + Row1(part, part)) + Row2(part, part);
-    Store(total, sum + Row3(part, part));
+    const F sum = ((Load(total) + Row<0>(part)) + Row<1>(part)) + Row<2>(part);
+    Store(total, sum + Row<3>(part));
   } else {
     float lane[kLanes];
     Store(lane, part);

@@ -2,7 +2,7 @@
 // bits on every target and every machine, where a libm would differ.
 #pragma once
 
-#include "kernels/cpu/simd.inc.h"
+#include "kernels/cpu/shuffle.inc.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {

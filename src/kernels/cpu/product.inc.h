@@ -8,6 +8,7 @@
 
 #include "kernels/cpu/decode.inc.h"
 #include "kernels/cpu/scratch.h"
+#include "kernels/cpu/shuffle.inc.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
@@ -31,39 +32,36 @@ constexpr int64_t kPanelOuts = 16;
 constexpr int64_t kStrip = 512;      // columns of a panel
 constexpr int64_t kPanelRows = 128;  // rows whose partial sums wait between strips
 
-// --- Readers: 32 columns of output row o, as two vectors. ---
+// --- Readers of columns [k, k + 32) or, where kHalves is set, [k, k + 16) of output row o. ---
 
 template <int kOuts>
 struct ReadF32 {
+  static constexpr bool kHalves = true;
   const float* row[kOuts];
-  TW_INLINE void Group(int o, int64_t k, F* w) const {
-    w[0] = Load(row[o] + k);
-    w[1] = Load(row[o] + k + kLanes);
-  }
+  TW_INLINE F Half(int o, int64_t k) const { return Load(row[o] + k); }
 };
 
 template <int kOuts>
 struct ReadBF16 {
+  static constexpr bool kHalves = true;
   const BF16* row[kOuts];
-  TW_INLINE void Group(int o, int64_t k, F* w) const {
-    w[0] = LoadBF16(row[o] + k);
-    w[1] = LoadBF16(row[o] + k + kLanes);
-  }
+  TW_INLINE F Half(int o, int64_t k) const { return LoadBF16(row[o] + k); }
 };
 
 template <int kOuts>
 struct ReadFp8 {
+  static constexpr bool kHalves = true;
   const uint8_t* row[kOuts];
   const uint8_t* scales[kOuts];
-  TW_INLINE void Group(int o, int64_t k, F* w) const {
-    const F scale = Set(ScaleOfE4M3(scales[o][k / kGroup]));
-    w[0] = DecodeE4M3(row[o] + k, scale);
-    w[1] = DecodeE4M3(row[o] + k + kLanes, scale);
+  TW_INLINE F Half(int o, int64_t k) const {
+    return DecodeE4M3(row[o] + k, Set(ScaleOfE4M3(scales[o][k / kGroup])));
   }
 };
 
+// The scaled values of a group are worth keeping for both of its halves.
 template <int kOuts>
 struct ReadFp4 {
+  static constexpr bool kHalves = false;
   const uint8_t* row[kOuts];
   const uint8_t* scales[kOuts];
   TW_INLINE void Group(int o, int64_t k, F* w) const {
@@ -110,28 +108,50 @@ TW_INLINE ReadFp4<kOuts> MakeReader(const Matrix& w, const int64_t* out, ReadFp4
 
 // --- Tiles. ---
 
+// acc[r * kOuts + o] += weight[o] * x[r] at columns [k, k + 16).
+template <int kRows, int kOuts>
+TW_INLINE void MultiplyAdd(const F* weight, const float* const* x, int64_t k, F* acc) {
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const F value = Load(x[r] + k);
+#pragma GCC unroll 8
+    for (int o = 0; o < kOuts; ++o) {
+      acc[r * kOuts + o] = acc[r * kOuts + o] + weight[o] * value;
+    }
+  }
+}
+
+// The same for one group of 32 columns from k on.
+template <int kRows, int kOuts, typename Reader>
+TW_INLINE void AddGroup(const Reader& w, const float* const* x, int64_t k, F* acc) {
+  F weight[2][kOuts];
+  if constexpr (Reader::kHalves) {
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+#pragma GCC unroll 8
+      for (int o = 0; o < kOuts; ++o) weight[half][o] = w.Half(o, k + half * kLanes);
+      MultiplyAdd<kRows, kOuts>(weight[half], x, k + half * kLanes, acc);
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int o = 0; o < kOuts; ++o) {
+      F both[2];
+      w.Group(o, k, both);
+      weight[0][o] = both[0];
+      weight[1][o] = both[1];
+    }
+    MultiplyAdd<kRows, kOuts>(weight[0], x, k, acc);
+    MultiplyAdd<kRows, kOuts>(weight[1], x, k + kLanes, acc);
+  }
+}
+
 // sum[r * kOuts + o] += lanes of W[o] x[r] over columns [begin, end), multiples of 32.
 template <int kRows, int kOuts, typename Reader>
 TW_INLINE void Tile(const Reader& w, const float* const* x, int64_t begin, int64_t end, F* sum) {
   F acc[kRows * kOuts];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows * kOuts; ++i) acc[i] = sum[i];
-  for (int64_t k = begin; k < end; k += kGroup) {
-    F weight[kOuts][2];
-#pragma GCC unroll 8
-    for (int o = 0; o < kOuts; ++o) w.Group(o, k, weight[o]);
-#pragma GCC unroll 2
-    for (int half = 0; half < 2; ++half) {
-#pragma GCC unroll 4
-      for (int r = 0; r < kRows; ++r) {
-        const F value = Load(x[r] + k + half * kLanes);
-#pragma GCC unroll 8
-        for (int o = 0; o < kOuts; ++o) {
-          acc[r * kOuts + o] = acc[r * kOuts + o] + weight[o][half] * value;
-        }
-      }
-    }
-  }
+  for (int64_t k = begin; k < end; k += kGroup) AddGroup<kRows, kOuts>(w, x, k, acc);
 #pragma GCC unroll 16
   for (int i = 0; i < kRows * kOuts; ++i) sum[i] = acc[i];
 }
@@ -187,7 +207,12 @@ void DecodeStrip(const Matrix& w, int64_t o, int64_t begin, int64_t end, float* 
   const auto reader = MakeReader(w, &o, Reader<1>{});
   for (int64_t k = begin; k < end; k += kGroup) {
     F value[2];
-    reader.Group(0, k, value);
+    if constexpr (Reader<1>::kHalves) {
+      value[0] = reader.Half(0, k);
+      value[1] = reader.Half(0, k + kLanes);
+    } else {
+      reader.Group(0, k, value);
+    }
     Store(out + k - begin, value[0]);
     Store(out + k - begin + kLanes, value[1]);
   }
