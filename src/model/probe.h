@@ -13,7 +13,8 @@ namespace thalweg::model {
 namespace point {
 inline constexpr std::string_view kEngramRows =
     "engram_rows";  // i64 [T, columns]; layer = Engram layer
-inline constexpr std::string_view kEngramStreams = "engram_streams_out";  // [T, n, hidden]
+// [T, n, hidden]; may be changed
+inline constexpr std::string_view kEngramStreams = "engram_streams_out";
 inline constexpr std::string_view kAttnPre = "hc_attn_pre";               // f32 [T, n]
 inline constexpr std::string_view kAttnPost = "hc_attn_post";             // f32 [T, n]
 inline constexpr std::string_view kAttnComb = "hc_attn_comb";  // f32 [T, n (from), n (to)]
