@@ -47,11 +47,13 @@ std::vector<float> YarnFrequencies(const checkpoint::Config& c) {
   };
   const double low = std::max(std::floor(pair(c.rope_scaling.beta_fast)), 0.0);
   const double high = std::min(std::ceil(pair(c.rope_scaling.beta_slow)), dim - 1);
+  // In fp32 like the angles: a last bit here tips roundings of everything that is rotated.
+  const auto width = static_cast<float>(std::max(high - low, 0.001));
   for (size_t p = 0; p < out.size(); ++p) {
-    const double ramp =
-        std::clamp((static_cast<double>(p) - low) / std::max(high - low, 0.001), 0.0, 1.0);
-    const double f = out[p];
-    out[p] = static_cast<float>(f / c.rope_scaling.factor * ramp + f * (1 - ramp));
+    const float ramp =
+        std::clamp((static_cast<float>(p) - static_cast<float>(low)) / width, 0.0f, 1.0f);
+    const float slow = out[p] / static_cast<float>(c.rope_scaling.factor);
+    out[p] = slow * ramp + out[p] * (1 - ramp);
   }
   return out;
 }
