@@ -169,6 +169,26 @@ TW_INLINE void Finish(const F* sum, int64_t rows, int64_t outs, float* out, int6
 TW_INLINE int64_t Least(int64_t a, int64_t b) { return a < b ? a : b; }
 TW_INLINE int64_t Most(int64_t a, int64_t b) { return a > b ? a : b; }
 
+TW_INLINE int64_t RowBytesOf(const Matrix& w) {
+  switch (w.format) {
+    case WeightFormat::kF32: return w.cols * 4;
+    case WeightFormat::kBF16: return w.cols * 2;
+    case WeightFormat::kFp8: return w.cols;
+    case WeightFormat::kFp4: return w.cols / 2;
+  }
+  return 0;
+}
+
+// Asks for the codes of output rows [begin, end), at most kPrefetchBytes of them: short rows end
+// before the processor's own prefetcher has seen where they lead.
+TW_INLINE void PrefetchRows(const Matrix& w, int64_t begin, int64_t end) {
+  constexpr int64_t kPrefetchBytes = 4096, kLineBytes = 64;
+  const int64_t row_bytes = RowBytesOf(w);
+  const auto* from = static_cast<const char*>(w.data) + begin * row_bytes;
+  const int64_t bytes = Least((end - begin) * row_bytes, kPrefetchBytes);
+  for (int64_t i = 0; i < bytes; i += kLineBytes) __builtin_prefetch(from + i);
+}
+
 // Weights decoded inside the product, for outputs [begin, end) and kRows rows. Outputs behind the
 // end repeat the last one, and are dropped.
 template <int kRows, int kOuts, template <int> typename Reader>
@@ -177,6 +197,7 @@ template <int kRows, int kOuts, template <int> typename Reader>
   for (int64_t at = begin; at < end; at += kOuts) {
     int64_t index[kOuts];
     for (int o = 0; o < kOuts; ++o) index[o] = Least(at + o, end - 1);
+    if (at + kOuts < end) PrefetchRows(w, at + kOuts, Least(at + 2 * kOuts, end));
     F sum[kRows * kOuts];
     for (F& s : sum) s = Zero();
     Tile<kRows, kOuts>(MakeReader(w, index, Reader<kOuts>{}), x, 0, w.cols, sum);
