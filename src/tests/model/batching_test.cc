@@ -12,7 +12,7 @@ namespace thalweg::tests {
 namespace {
 
 constexpr uint32_t kPurpose = 12;
-constexpr int kSequences = 4;
+constexpr int kSequences = 3;
 
 struct Alone {
   Text text;

@@ -22,7 +22,7 @@ Case DrawCase(const World& world, Draws* draws) {
   Case c;
   c.text = world.prompt();
   c.prompt = c.text.size();
-  const Text more = RandomText(world.config(), 2 * world.rollback() + 5, draws);
+  const Text more = RandomText(world.config(), world.rollback() + 5, draws);
   c.text.ids.insert(c.text.ids.end(), more.ids.begin(), more.ids.end());
   c.text.image.insert(c.text.image.end(), more.image.begin(), more.image.end());
   c.astray = RandomText(world.config(), c.text.size(), draws);
