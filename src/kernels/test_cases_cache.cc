@@ -155,7 +155,8 @@ struct Pages {
 
 constexpr int kSequences = 4;  // the last one belongs to the garbage row
 
-int SequenceOf(int row) { return row == kGarbage ? kSequences - 1 : row % (kSequences - 1); }
+// Neighbours share a sequence: what they may share of its decoded keys has to show no trace.
+int SequenceOf(int row) { return row == kGarbage ? kSequences - 1 : row / 27; }
 int64_t PositionOf(int row) { return row == kGarbage ? 50 : row * 3 / 4 + 2; }
 
 class AttentionCase : public RowOp {
@@ -195,9 +196,10 @@ class AttentionCase : public RowOp {
       for (int i = 0; i < kTopk; ++i) selection.push_back(i < r % (kTopk + 1) ? i * 2 + r % 3 : -1);
     }
     for (int s = 0; s < kSequences; ++s) {
-      // A replay of sequence 2 begins late: early rows have a short window, some an empty one.
+      // A replay of sequence 2 begins late: its first rows have an empty window, others a short
+      // one.
       keys.push_back({ring_[s].data(), kRing, bytes_[s].data() + kChunkBegin * row_bytes_,
-                      kChunkBegin, s == 2 ? 30 : 0});
+                      kChunkBegin, s == 2 ? 50 : 0});
       paged.push_back(pages_[static_cast<size_t>(s)].rows);
     }
     std::vector<BF16> y(query.size());
