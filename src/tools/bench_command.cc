@@ -1,6 +1,7 @@
 // `thalweg bench`: figures of this machine, one part at a time.
 #include <fmt/format.h>
 
+#include "tools/bench_kernels.h"
 #include "tools/bench_model.h"
 #include "tools/bench_tokenizer.h"
 #include "tools/command.h"
@@ -37,6 +38,11 @@ Result<int> Bench(const OptionValues& values) {
         fmt::format("unknown bench \"{}\": one of tokenizer, model", parts.front()));
   }
   if (wanted("tokenizer")) TW_TRY(BenchTokenizerOf(values));
+  if (wanted("kernels")) {
+    TW_TRY(BenchKernels({.only = values.Text("only"),
+                         .threads = static_cast<int>(values.Integer("threads")),
+                         .json = values.Flag("json")}));
+  }
   if (wanted("model")) TW_TRY(BenchModelOf(values));
   return kExitOk;
 }
@@ -55,6 +61,7 @@ std::vector<OptionRow> Rows() {
   rows.push_back(count("prompt", "prompt tokens (model)", "1024"));
   rows.push_back(count("tokens", "tokens to decode (model)", "128"));
   rows.push_back(count("batch", "sequences that decode together (model)", "1"));
+  rows.push_back({.name = "only", .help = "one backend or cpu target (kernels)"});
   rows.push_back({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
   return rows;
 }
@@ -62,11 +69,12 @@ std::vector<OptionRow> Rows() {
 }  // namespace
 
 Command BenchCommand() {
-  return {.name = "bench",
-          .about = "Measure this machine: tokenizer, model (both without an argument)",
-          .options = Rows(),
-          .positionals = {.name = "PART", .help = "tokenizer or model", .least = 0, .most = 1},
-          .run = Bench};
+  return {
+      .name = "bench",
+      .about = "Measure this machine: tokenizer, kernels, model (all without an argument)",
+      .options = Rows(),
+      .positionals = {.name = "PART", .help = "tokenizer, kernels or model", .least = 0, .most = 1},
+      .run = Bench};
 }
 
 }  // namespace thalweg::tools

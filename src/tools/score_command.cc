@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "checkpoint/safetensors.h"
 #include "tools/command.h"
+#include "tools/dump.h"
 #include "tools/progress.h"
 #include "tools/score.h"
 #include "tools/session.h"
@@ -35,12 +36,8 @@ Result<std::vector<int32_t>> IdsOf(const base::Json& json, std::string_view wher
   return ids;
 }
 
-// "1,2,3" or "1 2 3".
 Result<std::vector<Document>> FromArgument(const std::string& text) {
-  std::string list = text;
-  for (char& c : list) c = c == ' ' ? ',' : c;
-  TW_ASSIGN(const base::Json json, base::ParseJson("[" + list + "]", "--ids"));
-  TW_ASSIGN(std::vector<int32_t> ids, IdsOf(json, "--ids"));
+  TW_ASSIGN(std::vector<int32_t> ids, ParseTokenIds(text));
   return std::vector<Document>{{std::move(ids)}};
 }
 

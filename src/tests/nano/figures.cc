@@ -88,7 +88,9 @@ void ForceContinuation(tools::Session& session, const base::Json& p, double marg
     const int32_t best = ArgMax(output.logits.data(), session.config().vocab_size);
     ++seen->steps;
     seen->equal += best == tokens[i];
-    if (p["margin"][i].get<double>() > margin) EXPECT_EQ(best, tokens[i]) << "step " << i;
+    if (p["margin"][i].get<double>() > margin) {
+      EXPECT_EQ(best, tokens[i]) << "step " << i;
+    }
     if (i > 0) CompareDraft(session, sequence->id(), p, i, seen);
     const model::Chunk chunk{.sequence = sequence->id(), .tokens = {&tokens[i], 1}};
     ASSERT_TRUE(session.model->Step({&chunk, 1}, &output).ok());
@@ -113,7 +115,9 @@ void CheckHeldout(const std::string& backend, int stride) {
       backend, totals.tokens, perplexity, totals.compared, rms);
   ASSERT_GT(totals.compared, 0);
   EXPECT_LE(rms, kLossRms);
-  if (stride == 1) EXPECT_NEAR(perplexity, kPublishedPerplexity, 0.003 * kPublishedPerplexity);
+  if (stride == 1) {
+    EXPECT_NEAR(perplexity, kPublishedPerplexity, 0.003 * kPublishedPerplexity);
+  }
 }
 
 void CheckReference(const std::string& backend, int prompts, double margin, double agreement) {

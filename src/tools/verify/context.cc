@@ -39,12 +39,12 @@ Result<int64_t> LongestForward(const GoldenFolder& golden) {
   return static_cast<int64_t>(longest);
 }
 
-ScopedSequence::ScopedSequence(model::Model& model)
+VerifySequence::VerifySequence(model::Model& model)
     : model_(model), id_(model.pool().Open().value()) {}
 
-ScopedSequence::~ScopedSequence() { model_.pool().Close(id_); }
+VerifySequence::~VerifySequence() { model_.pool().Close(id_); }
 
-Result<std::vector<float>> ScopedSequence::Append(std::span<const int32_t> tokens,
+Result<std::vector<float>> VerifySequence::Append(std::span<const int32_t> tokens,
                                                   model::LogitRows logits, model::Probe* probe,
                                                   std::span<const uint8_t> image) {
   const model::Chunk chunk{.sequence = id_, .tokens = tokens, .image = image, .logits = logits};

@@ -33,12 +33,12 @@ Result<std::span<const int32_t>> Continuation(const GoldenFolder& golden,
 Result<int64_t> LongestForward(const GoldenFolder& golden);
 
 // A sequence that is closed at the end of a scope.
-class ScopedSequence {
+class VerifySequence {
  public:
-  explicit ScopedSequence(model::Model& model);
-  ~ScopedSequence();
-  ScopedSequence(const ScopedSequence&) = delete;
-  ScopedSequence& operator=(const ScopedSequence&) = delete;
+  explicit VerifySequence(model::Model& model);
+  ~VerifySequence();
+  VerifySequence(const VerifySequence&) = delete;
+  VerifySequence& operator=(const VerifySequence&) = delete;
 
   kvpool::SequenceId id() const { return id_; }
   // Appends tokens and returns logits [rows asked for, vocab].

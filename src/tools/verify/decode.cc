@@ -22,7 +22,7 @@ struct Continued {
 
 // [steps, vocab]: the prompt at once, then every token alone.
 Result<std::vector<float>> DecodeLogits(VerifyContext& context, const Continued& c) {
-  ScopedSequence sequence(context.model);
+  VerifySequence sequence(context.model);
   TW_ASSIGN(std::vector<float> logits, sequence.Append(c.prompt, model::LogitRows::kLast));
   for (size_t s = 0; s + 1 < c.tokens.size(); ++s) {
     TW_ASSIGN(const auto row, sequence.Append(c.tokens.subspan(s, 1), model::LogitRows::kLast));
@@ -35,7 +35,7 @@ Result<std::vector<float>> DecodeLogits(VerifyContext& context, const Continued&
 Result<std::vector<float>> PrefillLogits(VerifyContext& context, const Continued& c) {
   std::vector<int32_t> ids(c.prompt.begin(), c.prompt.end());
   ids.insert(ids.end(), c.tokens.begin(), c.tokens.end() - 1);
-  ScopedSequence sequence(context.model);
+  VerifySequence sequence(context.model);
   TW_ASSIGN(std::vector<float> logits, sequence.Append(ids, model::LogitRows::kAll));
   const auto skip = static_cast<int64_t>(c.prompt.size() - 1) * context.config().vocab_size;
   logits.erase(logits.begin(), logits.begin() + skip);

@@ -170,7 +170,7 @@ Status ReportTaps(VerifyContext& context, const StoredDraft& draft, const Rows& 
 // A draft leaves the caches as they are, so the sequence goes on from one draft to the next.
 Status VerifyDraft(VerifyContext& context, const std::string& prompt,
                    std::span<const int32_t> new_tokens, const StoredDraft& draft,
-                   ScopedSequence& sequence) {
+                   VerifySequence& sequence) {
   TapProbe probe;
   TW_TRY(sequence.Append(new_tokens, model::LogitRows::kNone, &probe).status());
   const model::DraftRequest request{.sequence = sequence.id(), .token = draft.token};
@@ -185,7 +185,7 @@ Status VerifyDraft(VerifyContext& context, const std::string& prompt,
 Status VerifyPrompt(VerifyContext& context, const std::string& prompt,
                     std::span<const StoredDraft> drafts) {
   TW_ASSIGN(const Story story, Story::Of(context.golden, prompt, drafts));
-  ScopedSequence sequence(context.model);
+  VerifySequence sequence(context.model);
   size_t done = 0;
   for (const StoredDraft& draft : drafts) {
     TW_ASSIGN(const auto ids, story.Until(draft));

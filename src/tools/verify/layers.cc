@@ -7,7 +7,7 @@ namespace thalweg::tools {
 
 Status VerifyLayers(VerifyContext& context, const std::string& dump) {
   TW_ASSIGN(const auto ids, PromptIds(context.golden, dump));
-  ScopedSequence sequence(context.model);
+  VerifySequence sequence(context.model);
   LayerProbe probe(context, dump, static_cast<int64_t>(ids.size()), sequence.id());
   TW_TRY(sequence.Append(ids, model::LogitRows::kNone, &probe).status());
   return probe.status();

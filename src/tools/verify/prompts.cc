@@ -98,7 +98,7 @@ void ReportMedian(const StoredPrompt& p, const LogitTally& tally, VerifyContext&
 
 Result<LogitTally> VerifyPrompt(VerifyContext& context, const StoredPrompt& p,
                                 model::Probe* probe) {
-  ScopedSequence sequence(context.model);
+  VerifySequence sequence(context.model);
   TW_ASSIGN(const auto logits, sequence.Append(p.ids, model::LogitRows::kAll, probe));
   LogitTally tally = TallyPrompt(p, logits, context.config().vocab_size);
   ReportPositions(tally, Stage::kPrompts, fmt::format("prompt/{}", p.name), context.limits,

@@ -51,7 +51,7 @@ Status VerifyImageSpan(VerifyContext& context) {
   std::vector<uint8_t> image;
   for (int64_t t = 0; t < tokens; ++t) image.push_back(types.as<int32_t>()[t] != kTextType);
   EngramProbe probe(c, stored);
-  ScopedSequence sequence(context.model);
+  VerifySequence sequence(context.model);
   TW_TRY(sequence.Append(ids, model::LogitRows::kNone, &probe, image).status());
   context.report.AtMost({.stage = Stage::kVision, .part = "engram_rows", .name = "vl/engram_rows"},
                         static_cast<double>(probe.differing()), 0,

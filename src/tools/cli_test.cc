@@ -1,0 +1,132 @@
+// What a user sees of the program: answers on stdout, one clear message and exit code 2 for bad
+// input, nothing half done.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "base/json.h"
+
+namespace thalweg::tools {
+namespace {
+
+struct Outcome {
+  int code = -1;
+  std::string text;  // stdout, then what the command line redirected into it
+};
+
+Outcome RunProgram(const std::string& arguments) {
+  Outcome outcome;
+  const std::string command = std::string(THALWEG_PROGRAM) + " " + arguments;
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> buffer;
+  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
+    outcome.text.append(buffer.data(), n);
+  outcome.code = WEXITSTATUS(pclose(pipe));
+  return outcome;
+}
+
+void ExpectError(const std::string& arguments, const std::string& message) {
+  const Outcome outcome = RunProgram(arguments + " 2>&1 >/dev/null </dev/null");
+  EXPECT_EQ(outcome.code, 2) << arguments;
+  EXPECT_NE(outcome.text.find(message), std::string::npos) << arguments << "\n" << outcome.text;
+  EXPECT_EQ(RunProgram(arguments + " 2>/dev/null </dev/null").text, "") << arguments;
+}
+
+const std::string kData = std::string(THALWEG_SOURCE_DIR) + "/tests/data";
+
+std::string PromptFile() {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / "thalweg_prompt.txt";
+  std::ofstream(file) << "What does courage mean?";
+  return file.string();
+}
+
+TEST(Cli, AnswersWithTheShippedCheckpoint) {
+  const Outcome outcome = RunProgram("run --temperature 0 'What does courage mean?'");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.text.find(
+                "a quality of spirit that enables you to face danger or pain without showing fear"),
+            std::string::npos)
+      << outcome.text;
+  EXPECT_EQ(RunProgram("run --temperature 0 - 2>/dev/null <" + PromptFile()).text, outcome.text);
+}
+
+TEST(Cli, StatisticsAndReasoningStayApartFromTheAnswer) {
+  const Outcome plain = RunProgram("run --temperature 0 --stats --think 'Say hello.' 2>/dev/null");
+  const Outcome all = RunProgram("run --temperature 0 --stats --think 'Say hello.' 2>&1");
+  EXPECT_EQ(plain.code, 0);
+  EXPECT_EQ(plain.text.find("tok/s"), std::string::npos);
+  EXPECT_NE(all.text.find("tok/s"), std::string::npos);
+  EXPECT_NE(all.text.find("logits"), std::string::npos);
+}
+
+TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
+  ExpectError("run ''", "the prompt is empty");
+  ExpectError("run", "the prompt is empty");  // standard input is empty and no terminal
+  ExpectError("run --model /nonexistent hi", "/nonexistent");
+  ExpectError("run --temperature -1 hi", "temperature");
+  ExpectError("run --top-p 0 hi", "top_p");
+  ExpectError("run --keep-tokens 5 hi", "at least 140");
+  ExpectError("run --nextn 5 hi", "speculative decoding");
+  ExpectError("run --accelerator nvidia hi", "cpu only");
+  ExpectError("run --backend cuda hi", "reference, cpu");
+  ExpectError("run --effort 0 --think hi", "effort");
+  ExpectError("run --file /nonexistent.txt", "/nonexistent.txt");
+  ExpectError("score", "exactly one of");
+  ExpectError("score --ids 1,x", "x");
+  ExpectError("score --ids 99999", "vocabulary");
+  ExpectError("verify /nonexistent", "/nonexistent");
+  ExpectError("inspect /nonexistent", "/nonexistent");
+  ExpectError("dump --ids 1", "--out");
+  ExpectError("compare /nonexistent /nonexistent", "/nonexistent");
+  ExpectError("synth", "--config");
+  ExpectError("bench nothing", "nothing");
+}
+
+TEST(Cli, PromptLongerThanTheContext) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / "thalweg_long_prompt.txt";
+  std::ofstream(file) << std::string(200000, '7');
+  ExpectError("run --file " + file.string(), "context of 16384");
+  std::filesystem::remove(file);
+}
+
+TEST(Cli, ScoreIsMachineReadable) {
+  const Outcome outcome = RunProgram("score --json --ids 0,6136,434,617,776 2>/dev/null");
+  ASSERT_EQ(outcome.code, 0);
+  const Result<base::Json> json = base::ParseJson(outcome.text, "score");
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ((*json)["tokens"], 4);
+  EXPECT_GT((*json)["perplexity"].get<double>(), 1.0);
+  EXPECT_EQ((*json)["documents"][0]["logprobs"].size(), 4u);
+}
+
+TEST(Cli, VerifyPassesOnTheGoldenFolders) {
+  for (const std::string folder : {"tiny-a", "tiny-b"}) {
+    const Outcome outcome = RunProgram("verify " + kData + "/" + folder);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+}
+
+TEST(Cli, InspectSays890) {
+  const Outcome outcome = RunProgram("inspect " + kData + "/released_config.json");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.text.find("890"), std::string::npos);
+}
+
+TEST(Cli, HelpAndVersion) {
+  for (const std::string command :
+       {"", "run", "score", "verify", "dump", "compare", "inspect", "synth", "bench"}) {
+    EXPECT_EQ(RunProgram(command + " --help").code, 0) << command;
+  }
+  EXPECT_EQ(RunProgram("--version").code, 0);
+  EXPECT_EQ(RunProgram("nonsense 2>/dev/null").code, 2);
+}
+
+}  // namespace
+}  // namespace thalweg::tools
