@@ -1,5 +1,7 @@
 // Sparse attention with a sink over window and selected rows (model.md 2.5). Empty slots are left
-// out instead of masked; probabilities stay in fp32 and are taken against the maximum of all slots.
+// out instead of masked. Probabilities are taken against the maximum of all slots and rounded to bf16
+// before they meet the values, as the published reference rounds wherever 64 slots hold everything;
+// the denominator sums them unrounded.
 #pragma once
 
 #include "kernels/cpu/linear.inc.h"
@@ -133,7 +135,7 @@ float Softmax(float* logits, int64_t count, float scale, float sink) {
   F sum = Zero();
   for (int64_t i = 0; i < count; i += kLanes) {
     const F e = Exp(Load(logits + i) - maximum);
-    Store(logits + i, e);
+    Store(logits + i, RoundToBF16(e));
     sum = sum + e;
   }
   return SumLanes(sum) + Exp1(sink - maximum.part[0][0]);
