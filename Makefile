@@ -2,7 +2,7 @@
 #   make run      answer a question with the shipped checkpoint
 #   make test     build with checks and run the tests (all but gpu and slow ones)
 #   make build    what users run, in build/release
-#   make bench    tokenizer and model speed on this machine, with the shipped checkpoint
+#   make bench    tokenizer, kernel and model speed on this machine, with the shipped checkpoint
 #   make lint     the rules of the house over the source tree, with sizes for each room
 #   make tidy     clang-tidy over the sources (slow)
 #   make format   clang-format over the sources
@@ -12,9 +12,6 @@
 PROMPT ?= What does courage mean?
 FUZZ_SECONDS ?= 600
 JOBS ?= $(shell nproc)
-
-# Test programs run side by side; a thread that waits must not take a processor from another test.
-export OMP_WAIT_POLICY ?= passive
 
 SOURCES = $(shell find src -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh')
 
@@ -38,6 +35,8 @@ run: setup build/release/build.ninja
 	@cmake --build build/release -j $(JOBS) --target thalweg -- --quiet
 	@build/release/bin/thalweg run --temperature 0 "$(PROMPT)"
 
+# Test programs run side by side; a thread that waits must not take a processor from another test.
+test: export OMP_WAIT_POLICY ?= passive
 test: setup build/dev/build.ninja
 	cmake --build build/dev -j $(JOBS)
 	ctest --test-dir build/dev --output-on-failure -LE "gpu|slow" -j $(JOBS)

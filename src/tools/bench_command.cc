@@ -33,9 +33,9 @@ Status BenchModelOf(const OptionValues& values) {
 Result<int> Bench(const OptionValues& values) {
   const std::vector<std::string>& parts = values.positionals();
   const auto wanted = [&](std::string_view part) { return parts.empty() || parts.front() == part; };
-  if (!wanted("tokenizer") && !wanted("model")) {
+  if (!wanted("tokenizer") && !wanted("kernels") && !wanted("model")) {
     return base::InvalidArgument(
-        fmt::format("unknown bench \"{}\": one of tokenizer, model", parts.front()));
+        fmt::format("unknown bench \"{}\": one of tokenizer, kernels, model", parts.front()));
   }
   if (wanted("tokenizer")) TW_TRY(BenchTokenizerOf(values));
   if (wanted("kernels")) {
