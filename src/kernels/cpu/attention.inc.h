@@ -1,7 +1,7 @@
 // Sparse attention with a sink over window and selected rows (model.md 2.5). Empty slots are left
-// out instead of masked. Probabilities are taken against the maximum of all slots and rounded to bf16
-// before they meet the values, as the published reference rounds wherever 64 slots hold everything;
-// the denominator sums them unrounded.
+// out instead of masked. Probabilities are taken against the maximum of all slots and rounded to
+// bf16 before they meet the values, as the published reference rounds wherever 64 slots hold
+// everything; the denominator sums them unrounded.
 #pragma once
 
 #include "kernels/cpu/linear.inc.h"
