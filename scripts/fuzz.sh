@@ -1,12 +1,27 @@
 #!/usr/bin/env bash
 # fuzz.sh <build folder> <seconds>: runs each fuzz target for that long. What a target finds out about
 # its input format stays in <build folder>/corpus/<target>; inputs that break it go to
-# <build folder>/crashes. Seeds come from tests/data/fuzz/<target> where there are any.
+# <build folder>/crashes. The files of the golden checkpoints are the seeds.
 set -euo pipefail
 
 build=$1
 seconds=$2
 failed=()
+
+# Copies what a target parses in the golden checkpoints into its corpus.
+seed() {
+  case "$1" in
+    config_fuzz) pattern=config.json ;;
+    shard_index_fuzz) pattern=model.safetensors.index.json ;;
+    tokenizer_json_fuzz) pattern=tokenizer.json ;;
+    json_fuzz) pattern=generation_config.json ;;
+    *) return 0 ;;
+  esac
+  for folder in tests/data/*/model; do
+    cp "$folder/$pattern" "$build/corpus/$1/$(basename "$(dirname "$folder")")-$pattern"
+  done
+}
+
 mkdir -p "$build/crashes"
 for target in "$build"/fuzzers/*; do
   if [ ! -x "$target" ]; then
@@ -15,11 +30,10 @@ for target in "$build"/fuzzers/*; do
   fi
   name=$(basename "$target")
   mkdir -p "$build/corpus/$name"
-  folders=("$build/corpus/$name")
-  [ ! -d "tests/data/fuzz/$name" ] || folders+=("tests/data/fuzz/$name")
+  seed "$name"
   echo "fuzz: $name for $seconds s"
   "$target" -max_total_time="$seconds" -timeout=30 -rss_limit_mb=2048 -print_final_stats=1 \
-    -verbosity=0 -artifact_prefix="$build/crashes/$name-" "${folders[@]}" || failed+=("$name")
+    -verbosity=0 -artifact_prefix="$build/crashes/$name-" "$build/corpus/$name" || failed+=("$name")
 done
 if [ ${#failed[@]} -gt 0 ]; then
   echo "fuzz: broken: ${failed[*]}; inputs in $build/crashes" >&2
