@@ -275,6 +275,8 @@ Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output,
           fmt::format("token id {} is outside the vocabulary", request.token));
     }
   }
+  *output = {};
+  if (requests.empty()) return {};
   Batch batch = MakeDraftBatch(requests, s.pool, s.parts);
   Run run{s.parts, s.pool, s.workspace, batch, probe};
   DraftBlock(run, output);
