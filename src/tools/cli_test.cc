@@ -79,7 +79,8 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("run --file /nonexistent.txt", "/nonexistent.txt");
   ExpectError("score", "exactly one of");
   ExpectError("score --ids 1,x", "x");
-  ExpectError("score --ids 99999", "vocabulary");
+  ExpectError("score --ids 0,99999", "vocabulary");
+  ExpectError("score --ids 5", "two tokens");
   ExpectError("verify /nonexistent", "/nonexistent");
   ExpectError("inspect /nonexistent", "/nonexistent");
   ExpectError("dump --ids 1", "--out");

@@ -191,9 +191,9 @@ class Conversation {
   Status Ask(std::string message) {
     if (message.empty()) return base::InvalidArgument("the prompt is empty");
     turns_.push_back({.role = text::Role::kUser, .content = std::move(message), .reasoning = ""});
-    TW_ASSIGN(const std::vector<text::Piece> pieces,
-              text::RenderChat(*session_.tokenizer, turns_, chat_));
-    return Answer(text::EncodePieces(*session_.tokenizer, pieces), chat_.thinking);
+    const Status status = AnswerTurns();
+    if (!status.ok()) turns_.pop_back();  // a refused message is no part of the conversation
+    return status;
   }
 
   Status Complete(const std::string& text) {
@@ -207,6 +207,12 @@ class Conversation {
   }
 
  private:
+  Status AnswerTurns() {
+    TW_ASSIGN(const std::vector<text::Piece> pieces,
+              text::RenderChat(*session_.tokenizer, turns_, chat_));
+    return Answer(text::EncodePieces(*session_.tokenizer, pieces), chat_.thinking);
+  }
+
   Status Answer(const std::vector<int32_t>& prompt, bool thinking) {
     Printer printer(*session_.tokenizer, thinking);
     options_.on_token = [&](int32_t token) { return printer.Push(token); };

@@ -1,6 +1,7 @@
 // `thalweg score`: log-probabilities and perplexity of given text or ids.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <optional>
@@ -82,7 +83,9 @@ Result<std::vector<Document>> ReadDocuments(const OptionValues& values, const Se
   } else {
     TW_ASSIGN(documents, FromLines(values.Text("ids-file")));
   }
-  if (documents.empty()) return base::InvalidArgument("there is nothing to score");
+  const bool any = std::any_of(documents.begin(), documents.end(),
+                               [](const Document& d) { return d.ids.size() > 1; });
+  if (!any) return base::InvalidArgument("nothing to score: no document has two tokens or more");
   return documents;
 }
 
