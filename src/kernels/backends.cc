@@ -27,22 +27,27 @@ const CpuTarget& BestTarget() {
   return best;
 }
 
+const Ops* OpsOf(const CpuTarget& target, Numerics numerics) {
+  return numerics == Numerics::kExact ? target.ops : target.fast;
+}
+
 }  // namespace
 
 std::vector<CpuTarget> CpuTargets() {
   std::vector<CpuTarget> targets;
   for (const cpu::TargetRow& row : cpu::TargetTable()) {
-    targets.push_back({row.name, row.supported(), &row.ops()});
+    targets.push_back(
+        {row.name, row.supported(), &row.ops(Numerics::kExact), &row.ops(Numerics::kFast)});
   }
   return targets;
 }
 
-const Ops& CpuOps() { return *BestTarget().ops; }
+const Ops& CpuOps(Numerics numerics) { return *OpsOf(BestTarget(), numerics); }
 
-Result<const Ops*> CpuOps(std::string_view name) {
+Result<const Ops*> CpuOps(std::string_view name, Numerics numerics) {
   const std::vector<CpuTarget> targets = CpuTargets();
   for (const CpuTarget& target : targets) {
-    if (target.name == name && target.supported) return target.ops;
+    if (target.name == name && target.supported) return OpsOf(target, numerics);
   }
   return base::Unsupported(
       fmt::format("cpu target \"{}\" cannot run here; known targets: {}", name, NamesOf(targets)));
@@ -53,13 +58,20 @@ std::vector<BackendInfo> Backends() {
           {"cpu", std::string(BestTarget().name), "fast bodies for processors", &CpuOps()}};
 }
 
-Result<const Ops*> FindBackend(std::string_view name) {
-  std::string known;
-  for (const BackendInfo& backend : Backends()) {
-    if (backend.name == name) return backend.ops;
-    known += (known.empty() ? "" : ", ") + backend.name;
+Result<const Ops*> FindBackend(const BackendChoice& choice) {
+  if (choice.name == "cpu") {
+    if (choice.target.empty()) return &CpuOps(choice.numerics);
+    return CpuOps(choice.target, choice.numerics);
   }
-  return base::NotFound(fmt::format("no backend \"{}\"; known backends: {}", name, known));
+  if (choice.name != "reference") {
+    return base::NotFound(
+        fmt::format("no backend \"{}\"; known backends: reference, cpu", choice.name));
+  }
+  if (choice.numerics != Numerics::kExact || !choice.target.empty()) {
+    return base::InvalidArgument(
+        "the reference backend has exact numerics and no cpu targets; use --backend cpu");
+  }
+  return &ReferenceOps();
 }
 
 }  // namespace thalweg::kernels

@@ -21,20 +21,27 @@ struct BackendInfo {
 // One instruction set that the `cpu` backend was compiled for. The same source makes every target,
 // and all give the same bits.
 struct CpuTarget {
-  std::string_view name;   // "generic", "avx2", "avx512"
-  bool supported = false;  // by the processor that runs this
-  const Ops* ops = nullptr;
+  std::string_view name;      // "generic", "avx2", "avx512"
+  bool supported = false;     // by the processor that runs this
+  const Ops* ops = nullptr;   // exact numerics
+  const Ops* fast = nullptr;  // fast numerics
 };
 
 // Every backend of this build, with the target that CpuOps() chose.
 std::vector<BackendInfo> Backends();
-// "reference" or "cpu"; any other name is an error that lists the known ones.
-Result<const Ops*> FindBackend(std::string_view name);
+// Which bodies a person asked for.
+struct BackendChoice {
+  std::string_view name;  // "reference" or "cpu"
+  Numerics numerics = Numerics::kExact;
+  std::string_view target = {};  // of the cpu backend; empty: the best of this processor
+};
+// An error lists what is known. The reference has no targets and exact numerics only.
+Result<const Ops*> FindBackend(const BackendChoice& choice);
 
 // Fast bodies for the best target of this processor, chosen once.
-const Ops& CpuOps();
+const Ops& CpuOps(Numerics numerics = Numerics::kExact);
 // The same for a named target; an error when the build or the processor lacks it.
-Result<const Ops*> CpuOps(std::string_view target);
+Result<const Ops*> CpuOps(std::string_view target, Numerics numerics = Numerics::kExact);
 // All targets of this build, plainest first.
 std::vector<CpuTarget> CpuTargets();
 

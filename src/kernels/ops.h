@@ -309,9 +309,16 @@ struct MarkovParams {
   float* confidence_out = nullptr;  // out [rows]
 };
 
+// How products are computed (docs/numerics.md).
+enum class Numerics {
+  kExact,  // operands as the reference has them, fp32 accumulation
+  kFast,   // activations, and fp8 weights, rounded to int8 with one scale per 32 columns
+};
+
 // The bodies of one backend. Every entry is set.
 struct Ops {
   std::string_view name;
+  Numerics numerics = Numerics::kExact;
   // Whether the backend rounds where the published reference rounds (held to tighter limits by
   // `thalweg verify`).
   bool same_rounding = false;
@@ -333,6 +340,12 @@ struct Ops {
   void (*engram_gather)(const EngramGatherParams&) = nullptr;
   void (*engram_gate)(const EngramGateParams&) = nullptr;
   void (*markov)(const MarkovParams&) = nullptr;
+
+  // The layout this backend multiplies fastest, made once at load: bytes it takes for a matrix (0:
+  // the stored form is used as it is), and the making, into 64-byte aligned memory of that size.
+  // Results have the same bits with and without it.
+  int64_t (*packed_bytes)(const Matrix&) = nullptr;
+  void (*pack)(const Stream&, const Matrix&, void* out) = nullptr;
 };
 
 // Plain readable bodies: the oracle every other backend is compared with.

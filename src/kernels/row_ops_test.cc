@@ -165,9 +165,9 @@ TEST(RowOps, ASecondCallRepeatsTheFirst) {
 }
 
 TEST(Backends, AreFoundByNameAndRefusedWithTheKnownOnes) {
-  EXPECT_EQ((*FindBackend("reference"))->name, "reference");
-  EXPECT_EQ((*FindBackend("cpu"))->name, "cpu");
-  const auto unknown = FindBackend("abacus");
+  EXPECT_EQ((*FindBackend({"reference"}))->name, "reference");
+  EXPECT_EQ((*FindBackend({"cpu"}))->name, "cpu");
+  const auto unknown = FindBackend({"abacus"});
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.status().message().find("reference, cpu"), std::string::npos);
   EXPECT_TRUE(CpuOps("generic").ok());

@@ -20,6 +20,8 @@ struct Matrix {
   const uint8_t* scales = nullptr;  // kFp8: [ceil(rows/32), cols/32]; kFp4: [rows, cols/32]
   int64_t rows = 0;
   int64_t cols = 0;
+  // The same weights in the layout that Ops::pack of one backend made; null: stored form only.
+  const void* packed = nullptr;
 };
 
 // A gated feed-forward network: w1 (gate) and w3 (up) [inner, hidden], w2 (down) [hidden, inner].

@@ -152,7 +152,7 @@ Result<Session> OpenSession(const SessionOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Progress progress("loading", 4);
   Session session;
-  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend(options.backend));
+  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend({options.backend}));
   session.team = std::make_unique<base::ThreadTeam>(options.threads);
   TW_ASSIGN(session.checkpoint, OpenCheckpoint(options));
   progress.Advance("tokenizer");

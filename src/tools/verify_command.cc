@@ -21,7 +21,7 @@ Result<int> RunVerify(const OptionValues& values) {
   VerifyOptions options;
   options.golden_dir = values.positionals().front();
   options.threads = static_cast<int>(values.Integer("threads"));
-  TW_ASSIGN(options.ops, kernels::FindBackend(values.Text("backend")));
+  TW_ASSIGN(options.ops, kernels::FindBackend({values.Text("backend")}));
   TW_ASSIGN(const VerifyReport report, Verify(options));
   fmt::print("{}", values.Flag("json") ? ToJson(report).dump() + "\n" : ToText(report));
   return report.ok() ? kExitOk : kExitCheckFailed;

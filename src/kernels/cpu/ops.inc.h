@@ -12,9 +12,15 @@
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 
-const Ops& TargetOps() {
-  static const Ops ops = {
+namespace {
+
+int64_t NothingPacked(const Matrix&) { return 0; }
+void PackNothing(const Stream&, const Matrix&, void*) {}
+
+Ops MakeOps(Numerics numerics) {
+  return {
       .name = "cpu",
+      .numerics = numerics,
       .same_rounding = false,
       .embed = reference::Embed,
       .hyper_finish = HyperFinish,
@@ -34,8 +40,17 @@ const Ops& TargetOps() {
       .engram_gather = EngramGather,
       .engram_gate = EngramGate,
       .markov = Markov,
+      .packed_bytes = NothingPacked,
+      .pack = PackNothing,
   };
-  return ops;
+}
+
+}  // namespace
+
+const Ops& TargetOps(Numerics numerics) {
+  static const Ops exact = MakeOps(Numerics::kExact);
+  static const Ops fast = MakeOps(Numerics::kFast);
+  return numerics == Numerics::kExact ? exact : fast;
 }
 
 }  // namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET

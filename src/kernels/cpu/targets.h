@@ -11,20 +11,20 @@ namespace thalweg::kernels::cpu {
 struct TargetRow {
   std::string_view name;
   bool (*supported)();  // by the processor that runs this
-  const Ops& (*ops)();
+  const Ops& (*ops)(Numerics);
 };
 
 // Plainest first: the last supported row is the one to use.
 std::span<const TargetRow> TargetTable();
 
 namespace generic {
-const Ops& TargetOps();
+const Ops& TargetOps(Numerics numerics);
 }
 namespace avx2 {
-const Ops& TargetOps();
+const Ops& TargetOps(Numerics numerics);
 }
 namespace avx512 {
-const Ops& TargetOps();
+const Ops& TargetOps(Numerics numerics);
 }
 
 }  // namespace thalweg::kernels::cpu

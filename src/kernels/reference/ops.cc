@@ -4,6 +4,13 @@
 
 namespace thalweg::kernels {
 
+namespace {
+
+int64_t NothingPacked(const Matrix&) { return 0; }
+void PackNothing(const Stream&, const Matrix&, void*) {}
+
+}  // namespace
+
 const Ops& ReferenceOps() {
   static const Ops ops = {
       .name = "reference",
@@ -26,6 +33,8 @@ const Ops& ReferenceOps() {
       .engram_gather = reference::EngramGather,
       .engram_gate = reference::EngramGate,
       .markov = reference::Markov,
+      .packed_bytes = NothingPacked,
+      .pack = PackNothing,
   };
   return ops;
 }
