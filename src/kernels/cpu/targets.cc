@@ -18,6 +18,12 @@ bool HasAvx512() {
          __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512vl");
 }
+
+// The dot products of bf16 pairs and byte quads.
+bool HasAvx512Dots() {
+  return HasAvx512() && __builtin_cpu_supports("avx512bf16") &&
+         __builtin_cpu_supports("avx512vnni");
+}
 #endif
 
 constexpr TargetRow kTable[] = {
@@ -25,6 +31,7 @@ constexpr TargetRow kTable[] = {
 #ifdef THALWEG_X86_TARGETS
     {"avx2", HasAvx2, avx2::TargetOps},
     {"avx512", HasAvx512, avx512::TargetOps},
+    {"avx512bf16", HasAvx512Dots, avx512bf16::TargetOps},
 #endif
 };
 

@@ -26,5 +26,8 @@ const Ops& TargetOps(Numerics numerics);
 namespace avx512 {
 const Ops& TargetOps(Numerics numerics);
 }
+namespace avx512bf16 {
+const Ops& TargetOps(Numerics numerics);
+}
 
 }  // namespace thalweg::kernels::cpu
