@@ -36,7 +36,6 @@ run: setup build/release/build.ninja
 	@build/release/bin/thalweg run --temperature 0 "$(PROMPT)"
 
 # Test programs run side by side; a thread that waits must not take a processor from another test.
-test: export OMP_WAIT_POLICY ?= passive
 test: setup build/dev/build.ninja
 	cmake --build build/dev -j $(JOBS)
 	ctest --test-dir build/dev --output-on-failure -LE "gpu|slow" -j $(JOBS)

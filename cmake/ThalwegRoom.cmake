@@ -36,14 +36,10 @@ if(THALWEG_FUZZ)
   add_custom_target(fuzzers)
 endif()
 
-# Thread sanitizer does not see into the OpenMP runtime; Archer, which comes with libomp, tells it where
-# the runtime synchronises. Without it every fork and join would look like a race.
-# It goes in as a launcher, for gtest_discover_tests cannot carry a list of environment variables.
 set(THALWEG_TEST_LAUNCHER "")
 if(THALWEG_SANITIZE MATCHES "thread")
-  find_library(THALWEG_ARCHER archer HINTS /usr/lib/llvm-16/lib REQUIRED)
-  set(THALWEG_TEST_LAUNCHER env OMP_TOOL_LIBRARIES=${THALWEG_ARCHER}
-      TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1)
+  # A launcher, for gtest_discover_tests cannot carry a list of environment variables.
+  set(THALWEG_TEST_LAUNCHER env TSAN_OPTIONS=halt_on_error=1)
 endif()
 
 # thalweg_test(name LABEL unit|golden|slow|gpu SOURCES ... LINK ... [TIMEOUT seconds])

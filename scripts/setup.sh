@@ -11,7 +11,7 @@ needed=(
   "- libpcre2-dev" "- libgtest-dev"
 )
 needed_dev=(
-  "clang++-16 clang-16" "- libclang-rt-16-dev" "- libomp-16-dev" "clang-format clang-format"
+  "clang++-16 clang-16" "- libclang-rt-16-dev" "clang-format clang-format"
   "clang-tidy-16 clang-tidy-16" "ccache ccache" "node nodejs" "npm npm"
 )
 

@@ -2,7 +2,6 @@
 // and writes.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <filesystem>
 
 #include "base/json.h"
@@ -10,7 +9,6 @@
 #include "base/math.h"
 #include "base/rng.h"
 #include "base/status.h"
-#include "base/thread_team.h"
 
 namespace thalweg::base {
 namespace {
@@ -61,19 +59,6 @@ TEST(Files, WriteThenReadAndLimits) {
   std::filesystem::remove(path);
   EXPECT_EQ(ReadFile(path, 100).status().code(), Code::kNotFound);
   EXPECT_FALSE(MappedFile::Open(std::filesystem::temp_directory_path()).ok());
-}
-
-TEST(ThreadTeam, CoversEveryIndexOnce) {
-  for (int threads : {1, 2, 5}) {
-    const ThreadTeam team(threads);
-    for (int64_t count : {0, 1, 2, 7, 100}) {
-      std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
-      team.ParallelFor(count, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
-      });
-      for (const auto& n : seen) EXPECT_EQ(n.load(), 1);
-    }
-  }
 }
 
 TEST(Status, ContextAndNames) {
