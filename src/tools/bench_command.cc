@@ -1,6 +1,11 @@
 // `thalweg bench`: figures of this machine, one part at a time.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
+
+#include "kernels/backends.h"
+#include "tools/bench_kernel.h"
 #include "tools/bench_kernels.h"
 #include "tools/bench_model.h"
 #include "tools/bench_tokenizer.h"
@@ -10,21 +15,69 @@
 namespace thalweg::tools {
 namespace {
 
+constexpr int64_t kMostBenchRows = 65536;
+constexpr int64_t kMostBatch = 4096;
+
 Status BenchTokenizerOf(const OptionValues& values) {
   TW_ASSIGN(const std::filesystem::path folder, ModelFolder(values));
   TW_ASSIGN(const text::Tokenizer tokenizer, text::Tokenizer::Load(folder / "tokenizer.json"));
   return BenchTokenizer(tokenizer, values.Flag("json"));
 }
 
+// The backend named on the command line; threads, numerics and target too.
+struct Machine {
+  const kernels::Ops* ops = nullptr;
+  std::unique_ptr<base::ThreadTeam> team;
+};
+
+Result<Machine> MachineOf(const OptionValues& values) {
+  Machine machine;
+  const std::string backend = values.Text("backend");
+  const std::string target = values.Text("cpu-target");
+  const bool fast = values.Text("numerics") == "fast";
+  TW_ASSIGN(machine.ops, kernels::FindBackend({.name = backend,
+                                               .numerics = fast ? kernels::Numerics::kFast
+                                                                : kernels::Numerics::kExact,
+                                               .target = target}));
+  machine.team = std::make_unique<base::ThreadTeam>(static_cast<int>(values.Integer("threads")));
+  return machine;
+}
+
+Status BenchKernelOf(const OptionValues& values) {
+  TW_ASSIGN(const Machine machine, MachineOf(values));
+  std::filesystem::path nano;
+  if (values.Text("shape") == "nano") {
+    TW_ASSIGN(nano, ModelFolder(values));
+  }
+  TW_ASSIGN(const bench::BenchShape shape, bench::ParseShape(values.Text("shape"), nano));
+  bench::KernelBenchOptions options{.op = values.Text("op"),
+                                    .seconds = values.Real("seconds"),
+                                    .context = values.OptionalInteger("context").value_or(32768),
+                                    .experts_per_call = values.Integer("experts-per-call")};
+  TW_ASSIGN(options.rows, bench::ParseCounts(values.Text("rows"), "rows", kMostBenchRows));
+  base::Json json = base::Json::array();
+  const bool table = !values.Flag("json");
+  if (table) fmt::print("{}\n", bench::TableHeader());
+  TW_TRY(bench::BenchKernel(*machine.ops, *machine.team, shape, options,
+                            [&](const bench::KernelFigure& figure) {
+                              if (table) fmt::print("{}\n", bench::TableRow(figure));
+                              if (table) std::fflush(stdout);
+                              if (!table) json.push_back(bench::ToJson(figure));
+                            }));
+  if (!table) fmt::print("{}\n", json.dump(2));
+  return {};
+}
+
 Status BenchModelOf(const OptionValues& values) {
   BenchModelOptions options;
   options.prompt_tokens = values.Integer("prompt");
   options.decode_tokens = values.Integer("tokens");
-  options.batch = values.Integer("batch");
   options.json = values.Flag("json");
+  TW_ASSIGN(options.batches, bench::ParseCounts(values.Text("batch"), "batch", kMostBatch));
+  const int64_t most = *std::max_element(options.batches.begin(), options.batches.end());
   TW_ASSIGN(SessionOptions session_options, SessionOptions::From(values));
-  session_options.max_sequences = options.batch;
-  session_options.max_tokens = options.batch * (options.prompt_tokens + options.decode_tokens + 64);
+  session_options.max_sequences = most;
+  session_options.max_tokens = most * (options.prompt_tokens + options.decode_tokens + 64);
   TW_ASSIGN(Session session, OpenSession(session_options));
   TW_ASSIGN(const model::Replay replay, ReplayFrom(values, session.config()));
   return BenchModel(session, replay, options);
@@ -33,10 +86,12 @@ Status BenchModelOf(const OptionValues& values) {
 Result<int> Bench(const OptionValues& values) {
   const std::vector<std::string>& parts = values.positionals();
   const auto wanted = [&](std::string_view part) { return parts.empty() || parts.front() == part; };
-  if (!wanted("tokenizer") && !wanted("kernels") && !wanted("model")) {
-    return base::InvalidArgument(
-        fmt::format("unknown bench \"{}\": one of tokenizer, kernels, model", parts.front()));
+  const bool kernel = !parts.empty() && parts.front() == "kernel";
+  if (!kernel && !wanted("tokenizer") && !wanted("kernels") && !wanted("model")) {
+    return base::InvalidArgument(fmt::format(
+        "unknown bench \"{}\": one of tokenizer, kernel, kernels, model", parts.front()));
   }
+  if (kernel) TW_TRY(BenchKernelOf(values));
   if (wanted("tokenizer")) TW_TRY(BenchTokenizerOf(values));
   if (wanted("kernels")) {
     TW_TRY(BenchKernels({.only = values.Text("only"),
@@ -47,22 +102,64 @@ Result<int> Bench(const OptionValues& values) {
   return kExitOk;
 }
 
+OptionRow Count(std::string name, std::string help, std::string fallback, double most = 1e6,
+                double least = 1) {
+  return {.name = std::move(name),
+          .kind = OptionKind::kInteger,
+          .help = std::move(help),
+          .fallback = std::move(fallback),
+          .least = least,
+          .most = most};
+}
+
+std::vector<OptionRow> KernelRows() {
+  return {
+      {.name = "op",
+       .help = "the op to time, linear for its three formats, or all (kernel)",
+       .fallback = "all",
+       .choices = bench::KernelBenchNames()},
+      {.name = "shape",
+       .help = "sizes: released, nano, or KxN (K inputs, N outputs) for a product (kernel)",
+       .fallback = "released",
+       .value_name = "released|nano|KxN"},
+      {.name = "rows",
+       .help = "rows of a call, one figure each (kernel)",
+       .fallback = "1,8,64",
+       .value_name = "N,N,..."},
+      Count("context", "cached tokens of a sequence (kernel: 32768)", "", 1 << 20),
+      Count("experts-per-call",
+            "moe_ffn: routed experts that all rows of a call share; 0: as many as a token "
+            "chooses for one row, one for more rows",
+            "0", 4096, 0),
+      {.name = "seconds",
+       .kind = OptionKind::kReal,
+       .help = "time spent on each figure (kernel)",
+       .fallback = "0.3",
+       .least = 0,
+       .most = 600},
+      {.name = "numerics",
+       .help = "how products are computed",
+       .fallback = "exact",
+       .choices = {"exact", "fast"}},
+      {.name = "cpu-target", .help = "instruction set of the cpu backend; the best one if unset"}};
+}
+
 std::vector<OptionRow> Rows() {
   std::vector<OptionRow> rows = ModelOptionRows();
-  for (OptionRow& row : ReplayOptionRows("compact")) rows.push_back(std::move(row));
-  const auto count = [](std::string name, std::string help, std::string fallback) {
-    return OptionRow{.name = std::move(name),
-                     .kind = OptionKind::kInteger,
-                     .help = std::move(help),
-                     .fallback = std::move(fallback),
-                     .least = 1,
-                     .most = 1e6};
+  const auto add = [&](OptionRow row) {
+    const auto same = [&](const OptionRow& other) { return other.name == row.name; };
+    if (std::none_of(rows.begin(), rows.end(), same)) rows.push_back(std::move(row));
   };
-  rows.push_back(count("prompt", "prompt tokens (model)", "1024"));
-  rows.push_back(count("tokens", "tokens to decode (model)", "128"));
-  rows.push_back(count("batch", "sequences that decode together (model)", "1"));
-  rows.push_back({.name = "only", .help = "one backend or cpu target (kernels)"});
-  rows.push_back({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
+  for (OptionRow& row : ReplayOptionRows("compact")) add(std::move(row));
+  for (OptionRow& row : KernelRows()) add(std::move(row));
+  add(Count("prompt", "prompt tokens (model)", "1024"));
+  add(Count("tokens", "tokens to decode (model)", "128"));
+  add({.name = "batch",
+       .help = "sequences that decode together, one figure each (model)",
+       .fallback = "1",
+       .value_name = "N,N,..."});
+  add({.name = "only", .help = "one backend or cpu target (kernels)"});
+  add({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
   return rows;
 }
 
@@ -71,9 +168,13 @@ std::vector<OptionRow> Rows() {
 Command BenchCommand() {
   return {
       .name = "bench",
-      .about = "Measure this machine: tokenizer, kernels, model (all without an argument)",
+      .about = "Measure this machine: tokenizer, kernels, model",
       .options = Rows(),
-      .positionals = {.name = "PART", .help = "tokenizer, kernels or model", .least = 0, .most = 1},
+      .positionals = {.name = "PART",
+                      .help = "tokenizer, kernel (one op against this machine's ceilings), kernels "
+                              "(all backends at the same products) or model",
+                      .least = 0,
+                      .most = 1},
       .run = Bench};
 }
 

@@ -7,6 +7,9 @@
 
 #include "base/json.h"
 #include "base/rng.h"
+#include "tools/bench_ceilings.h"
+#include "tools/bench_figures.h"
+#include "tools/bench_step_cost.h"
 #include "tools/generate.h"
 
 namespace thalweg::tools {
@@ -51,50 +54,97 @@ Result<double> TimeDecode(model::Model& model, const std::vector<ScopedSequence>
 }
 
 Result<Timing> TimeOnce(model::Model& model, const model::Replay& replay,
-                        const BenchModelOptions& options) {
+                        const BenchModelOptions& options, int64_t batch) {
   const std::vector<int32_t> prompt =
       RandomIds(options.prompt_tokens, model.config().vocab_size / 2);
   const int64_t decoder_from = replay.DecoderFrom(options.prompt_tokens, model.config());
   std::vector<ScopedSequence> sequences;
   model::StepOutput output;
   Timing timing;
-  for (int64_t b = 0; b < options.batch; ++b) {
+  for (int64_t b = 0; b < batch; ++b) {
     TW_ASSIGN(ScopedSequence sequence, ScopedSequence::Open(model));
     const auto begin = std::chrono::steady_clock::now();
     TW_TRY(Prefill(model, sequence.id(), prompt, decoder_from, &output));
-    timing.prefill_seconds += Seconds(begin) / static_cast<double>(options.batch);
+    timing.prefill_seconds += Seconds(begin) / static_cast<double>(batch);
     sequences.push_back(std::move(sequence));
   }
   TW_ASSIGN(timing.decode_seconds, TimeDecode(model, sequences, options.decode_tokens));
   return timing;
 }
 
+// What this machine could do at best, and the model that is measured against it.
+struct Limits {
+  const checkpoint::Config& config;
+  double read_gb_s = 0;
+  double gflop_s = 0;
+
+  double ShareOf(const bench::Cost& cost, double seconds) const {
+    return std::max(cost.bytes / seconds / 1e9 / read_gb_s, cost.flops / seconds / 1e9 / gflop_s);
+  }
+};
+
+// Layers below the decoder for every row of the prompt, those above for the rows that replay keeps.
+bench::Cost PrefillCost(const checkpoint::Config& c, int64_t prompt, int64_t decoder_from) {
+  bench::Cost cost = bench::HeadCost(c, 1);
+  for (int layer = 0; layer < c.num_hidden_layers; ++layer) {
+    const int64_t first = layer < c.DecoderBegin() ? 0 : std::min(decoder_from, prompt - 1);
+    const int64_t rows = prompt - first;
+    cost = cost + bench::LayerCost(
+                      c, layer, {rows, first, false},
+                      bench::ExpectedExperts(c.n_routed_experts, c.num_experts_per_tok, rows));
+  }
+  return cost;
+}
+
+bench::Cost DecodeCost(const checkpoint::Config& c, int64_t batch, int64_t position) {
+  bench::Cost cost = bench::HeadCost(c, batch);
+  const double experts = bench::ExpectedExperts(c.n_routed_experts, c.num_experts_per_tok, batch);
+  for (int layer = 0; layer < c.num_hidden_layers; ++layer) {
+    cost = cost + bench::LayerCost(c, layer, {batch, position, true}, experts);
+  }
+  return cost;
+}
+
+// Medians of the repeats, as one prefill and one decode figure.
+Status AddFigures(Session& session, const model::Replay& replay, const BenchModelOptions& options,
+                  int64_t batch, const Limits& limits, std::vector<bench::ModelFigure>* figures) {
+  std::vector<double> prefill_s, step_s;
+  for (int i = 0; i <= options.repeats; ++i) {
+    TW_ASSIGN(const Timing timing, TimeOnce(*session.model, replay, options, batch));
+    if (i == 0) continue;  // the first pass reads the weights in
+    prefill_s.push_back(timing.prefill_seconds);
+    step_s.push_back(timing.decode_seconds / static_cast<double>(options.decode_tokens));
+  }
+  const checkpoint::Config& c = limits.config;
+  const double prefill = Median(prefill_s), step = Median(step_s);
+  const int64_t from = replay.DecoderFrom(options.prompt_tokens, c);
+  const int64_t middle = options.prompt_tokens + options.decode_tokens / 2;
+  figures->push_back({"prefill", c.num_hidden_layers, 1, options.prompt_tokens,
+                      static_cast<double>(options.prompt_tokens) / prefill, prefill * 1e3,
+                      limits.ShareOf(PrefillCost(c, options.prompt_tokens, from), prefill)});
+  figures->push_back({"decode", c.num_hidden_layers, batch, options.prompt_tokens,
+                      static_cast<double>(batch) / step, step * 1e3,
+                      limits.ShareOf(DecodeCost(c, batch, middle), step)});
+  return {};
+}
+
 }  // namespace
 
 Status BenchModel(Session& session, const model::Replay& replay, const BenchModelOptions& options) {
-  std::vector<double> prefill;
-  std::vector<double> decode;
-  for (int i = 0; i <= options.repeats; ++i) {
-    TW_ASSIGN(const Timing timing, TimeOnce(*session.model, replay, options));
-    if (i == 0) continue;  // the first pass reads the weights in
-    prefill.push_back(static_cast<double>(options.prompt_tokens) / timing.prefill_seconds);
-    decode.push_back(static_cast<double>(options.decode_tokens * options.batch) /
-                     timing.decode_seconds);
+  const bool fast = session.model->options().ops->numerics == kernels::Numerics::kFast;
+  const bench::Peaks peaks = bench::MeasurePeaks(*session.team);
+  const Limits limits{session.config(), bench::ReadGauge(*session.team).GbPerSecond(),
+                      peaks.Of(fast ? bench::PeakKind::kInt8 : bench::PeakKind::kBf16).gflop_s};
+  std::vector<bench::ModelFigure> figures;
+  for (const int64_t batch : options.batches) {
+    TW_TRY(AddFigures(session, replay, options, batch, limits, &figures));
   }
   if (options.json) {
-    const base::Json json = {{"backend", session.model->options().ops->name},
-                             {"threads", session.team->size()},
-                             {"prompt_tokens", options.prompt_tokens},
-                             {"batch", options.batch},
-                             {"prefill_tokens_per_second", Median(prefill)},
-                             {"decode_tokens_per_second", Median(decode)}};
-    fmt::print("{}\n", json.dump());
+    fmt::print("{}\n", bench::ToJson(figures).dump(2));
     return {};
   }
-  fmt::print("backend {}, {} threads, prompt {} tokens, {} sequences\n",
-             session.model->options().ops->name, session.team->size(), options.prompt_tokens,
-             options.batch);
-  fmt::print("prefill  {:10.1f} tok/s\ndecode   {:10.1f} tok/s\n", Median(prefill), Median(decode));
+  fmt::print("backend {}, {} threads\n{}", session.model->options().ops->name, session.team->size(),
+             bench::ToTable(figures));
   return {};
 }
 

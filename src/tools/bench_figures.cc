@@ -1,0 +1,31 @@
+#include "tools/bench_figures.h"
+
+#include <fmt/format.h>
+
+namespace thalweg::tools::bench {
+
+base::Json ToJson(const std::vector<ModelFigure>& figures) {
+  base::Json json = base::Json::array();
+  for (const ModelFigure& f : figures) {
+    json.push_back({{"phase", f.phase},
+                    {"layers", f.layers},
+                    {"batch", f.batch},
+                    {"context", f.context},
+                    {"tokens_per_s", f.tokens_per_s},
+                    {"ms_per_step", f.ms_per_step},
+                    {"share", f.share}});
+  }
+  return json;
+}
+
+std::string ToTable(const std::vector<ModelFigure>& figures) {
+  std::string table = fmt::format("{:<16} {:>6} {:>6} {:>8} {:>10} {:>12} {:>6}\n", "phase",
+                                  "layers", "batch", "context", "tok/s", "ms a step", "share");
+  for (const ModelFigure& f : figures) {
+    table += fmt::format("{:<16} {:>6} {:>6} {:>8} {:>10.1f} {:>12.3f} {:>6.2f}\n", f.phase,
+                         f.layers, f.batch, f.context, f.tokens_per_s, f.ms_per_step, f.share);
+  }
+  return table;
+}
+
+}  // namespace thalweg::tools::bench

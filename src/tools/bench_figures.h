@@ -1,0 +1,25 @@
+// A row of `thalweg bench model`, for people and for programs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace thalweg::tools::bench {
+
+struct ModelFigure {
+  std::string phase;  // "prefill", "decode"; of synthetic layers also "decode layers", "head"
+  int64_t layers = 0;
+  int64_t batch = 1;    // sequences of a step
+  int64_t context = 0;  // tokens before a decode step; of the prompt in a prefill
+  double tokens_per_s = 0;
+  double ms_per_step = 0;  // of a prefill: of the whole prompt
+  double share = 0;  // of the limit in bytes or operations, whichever is nearer, of this machine
+};
+
+base::Json ToJson(const std::vector<ModelFigure>& figures);
+std::string ToTable(const std::vector<ModelFigure>& figures);
+
+}  // namespace thalweg::tools::bench
