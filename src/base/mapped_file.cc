@@ -66,6 +66,11 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<std::byte*>(data_), size_bytes_);
 }
 
+void MappedFile::GiveBackPages() const {
+  if (data_ == nullptr) return;
+  static_cast<void>(madvise(const_cast<std::byte*>(data_), size_bytes_, MADV_DONTNEED));
+}
+
 Result<std::string> ReadFile(const std::filesystem::path& path, uint64_t max_bytes) {
   TW_ASSIGN(const MappedFile file, MappedFile::Open(path));
   const std::span<const std::byte> bytes = file.bytes();

@@ -25,6 +25,9 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_bytes_}; }
   const std::filesystem::path& path() const { return path_; }
+  // Lets the system take back the memory of pages that were read; whoever reads there again gets
+  // them from the file.
+  void GiveBackPages() const;
 
  private:
   MappedFile(std::filesystem::path path, const std::byte* data, size_t size_bytes)

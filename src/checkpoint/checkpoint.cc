@@ -182,6 +182,12 @@ tensor::View Checkpoint::Get(std::string_view name) const {
   return *view;
 }
 
+void Checkpoint::GiveBackPages() const {
+  for (const std::optional<SafetensorsFile>& file : state_->files) {
+    if (file) file->GiveBackPages();
+  }
+}
+
 int64_t Checkpoint::tensor_count() const { return static_cast<int64_t>(state_->views.size()); }
 
 int64_t Checkpoint::total_bytes() const {

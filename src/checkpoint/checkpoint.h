@@ -63,6 +63,10 @@ class Checkpoint {
   // The same; nothing when the name is not expected or left out.
   std::optional<tensor::View> Find(std::string_view name) const;
 
+  // Lets the system take back the memory of everything that was read, after it was copied. Views
+  // stay valid: what is read again comes from the files.
+  void GiveBackPages() const;
+
   int64_t tensor_count() const;
   int64_t total_bytes() const;
   std::vector<CategoryTotal> inventory() const;  // in the order of Category, empty ones left out

@@ -49,6 +49,7 @@ class SafetensorsFile {
   // The tensor's memory, aligned to its element; nothing when the name is unknown.
   std::optional<tensor::View> Find(std::string_view name) const;
   tensor::View ViewOf(const TensorEntry& entry) const;
+  void GiveBackPages() const { file_.GiveBackPages(); }
 
  private:
   SafetensorsFile(base::MappedFile file, SafetensorsHeader header);

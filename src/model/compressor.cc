@@ -1,5 +1,7 @@
 // Compressed KV and index keys of the owner layers (spec/model.md 2.5). A group of `ratio` tokens
 // makes one entry when its last token arrives; the first half of an open group waits in the pool.
+#include <algorithm>
+
 #include "model/run.h"
 
 namespace thalweg::model {

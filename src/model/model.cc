@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "checkpoint/expected.h"
 #include "checkpoint/token_map.h"
+#include "model/packing.h"
 #include "model/replay.h"
 #include "model/run.h"
 
@@ -51,6 +53,20 @@ std::vector<int> OwnerOfLayer(const Config& c, const std::vector<checkpoint::Lay
   return out;
 }
 
+MemoryPlan PlanState(const Config& config, const ModelOptions& options) {
+  const kvpool::Geometry g = MakeGeometry(config, options);
+  MemoryPlan plan;
+  plan.cache_blocks = CacheBlocks(config, options) * g.BlockBytes();
+  plan.sequence_slots = options.max_sequences * g.SlotBytes();
+  plan.workspace = WorkspaceBytes(config, options.max_rows, g.WindowRowBytes());
+  return plan;
+}
+
+int64_t StateBytes(const Config& config, const ModelOptions& options) {
+  const MemoryPlan plan = PlanState(config, options);
+  return plan.cache_blocks + plan.sequence_slots + plan.workspace;
+}
+
 Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
                              const ModelOptions& options) {
   ModelParts parts;
@@ -60,6 +76,8 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
   parts.owner_of_layer = OwnerOfLayer(parts.config, parts.plans);
   parts.frequencies = MakeRopeFrequencies(parts.config);
   TW_ASSIGN(parts.weights, BindWeights(checkpoint));
+  TW_ASSIGN(parts.packed, PackWeights(options, StateBytes(parts.config, options), &parts.weights));
+  if (parts.packed.bytes() > 0) checkpoint.GiveBackPages();  // nobody reads the stored form again
   if (parts.config.HasEngram()) {
     TW_ASSIGN(parts.tables, checkpoint::BuildEngramTables(parts.config));
     TW_ASSIGN(const checkpoint::TokenMap map,
@@ -72,11 +90,12 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
 }  // namespace
 
 MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
-  const kvpool::Geometry g = MakeGeometry(config, options);
-  MemoryPlan plan;
-  plan.cache_blocks = CacheBlocks(config, options) * g.BlockBytes();
-  plan.sequence_slots = options.max_sequences * g.SlotBytes();
-  plan.workspace = WorkspaceBytes(config, options.max_rows, g.WindowRowBytes());
+  MemoryPlan plan = PlanState(config, options);
+  for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(config)) {
+    if (tensor.category != checkpoint::Category::kVision) plan.weights_mapped += tensor.bytes();
+  }
+  if (options.ops != nullptr && options.repack != Repack::kNever)
+    plan.packed_weights = PackedBytes(config, *options.ops, true);
   return plan;
 }
 
@@ -236,6 +255,7 @@ Model::~Model() = default;
 const Config& Model::config() const { return state_->parts.config; }
 const ModelOptions& Model::options() const { return state_->parts.options; }
 kvpool::Pool& Model::pool() { return state_->pool; }
+int64_t Model::packed_bytes() const { return state_->parts.packed.bytes(); }
 bool Model::has_draft() const { return state_->parts.weights.draft.has_value(); }
 
 Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {

@@ -16,25 +16,35 @@
 
 namespace thalweg::model {
 
+// Whether weights are laid out anew at load for the backend (model/packing.h).
+enum class Repack {
+  kAuto,    // when the machine has the memory
+  kAlways,  // or the load fails
+  kNever,   // weights are multiplied straight from the mapped file
+};
+
 struct ModelOptions {
   const kernels::Ops* ops = nullptr;       // the backend; not owned
   const base::ThreadTeam* team = nullptr;  // not owned
   int64_t max_rows = 512;                  // rows of one step, over all sequences
   int64_t max_sequences = 1;               // open at a time
   int64_t max_tokens = 0;  // cached tokens over all sequences; 0: one context of full length
+  Repack repack = Repack::kAuto;
   tensor::RowFormat activation_format = tensor::RowFormat::kFp8E8M0;
   tensor::RowFormat window_format = tensor::RowFormat::kFp8E8M0;
   tensor::RowFormat main_format = tensor::RowFormat::kFp4E4M3;
   tensor::RowFormat index_format = tensor::RowFormat::kFp4E8M0;
 };
 
-// Bytes by purpose, before anything is allocated.
+// Bytes by purpose, before anything is allocated. The draft module is counted where there is one.
 struct MemoryPlan {
-  int64_t weights_mapped = 0;
+  int64_t weights_mapped = 0;  // the checkpoint without its vision tower, as released
+  int64_t packed_weights = 0;  // the backend's layout of them; 0 without repacking
   int64_t cache_blocks = 0;
   int64_t sequence_slots = 0;
   int64_t workspace = 0;
 };
+// What a model of this config takes; with Repack::kAuto as if there were memory enough.
 MemoryPlan PlanMemory(const checkpoint::Config& config, const ModelOptions& options);
 
 struct StepOutput {
@@ -71,6 +81,8 @@ class Model {
   // Open, close, length and truncation of sequences.
   kvpool::Pool& pool();
   bool has_draft() const;
+  // Bytes of repacked weights; 0: they are used as stored.
+  int64_t packed_bytes() const;
 
   // Appends the chunks' tokens to their sequences and computes the logits asked for. Chunks belong
   // to different sequences; a row's bits depend on its own sequence alone. On error nothing has

@@ -14,6 +14,7 @@
 #include "model/probe.h"
 #include "model/weights.h"
 #include "model/workspace.h"
+#include "tensor/large_buffer.h"
 
 namespace thalweg::model {
 
@@ -27,6 +28,7 @@ struct ModelParts {
   std::vector<int32_t> token_map;               // token id -> compressed id
   RopeFrequencies frequencies;
   Weights weights;
+  tensor::LargeBuffer packed;  // what Matrix::packed of the weights points into
 };
 
 // One forward under way.

@@ -52,15 +52,6 @@ class Binder {
   }
 
  private:
-  static WeightFormat FormatOf(DType type) {
-    switch (type) {
-      case DType::kBF16: return WeightFormat::kBF16;
-      case DType::kF32: return WeightFormat::kF32;
-      case DType::kF8E4M3: return WeightFormat::kFp8;
-      default: TW_CHECK(type == DType::kI8); return WeightFormat::kFp4;
-    }
-  }
-
   template <typename T>
   const T* Typed(std::string_view name, DType type) const {
     const tensor::View view = View(name);
@@ -154,6 +145,15 @@ DraftHeadWeights BindDraftHead(const Binder& root, int64_t stages) {
 }
 
 }  // namespace
+
+WeightFormat FormatOf(DType type) {
+  switch (type) {
+    case DType::kBF16: return WeightFormat::kBF16;
+    case DType::kF32: return WeightFormat::kF32;
+    case DType::kF8E4M3: return WeightFormat::kFp8;
+    default: TW_CHECK(type == DType::kI8); return WeightFormat::kFp4;
+  }
+}
 
 Result<Weights> BindWeights(const Checkpoint& checkpoint) {
   const Config& config = checkpoint.config();

@@ -93,6 +93,9 @@ struct Weights {
   std::optional<DraftHeadWeights> draft;
 };
 
+// How a matrix of this storage type is encoded; fp4 is stored as bytes of two values.
+kernels::WeightFormat FormatOf(tensor::DType type);
+
 // Binds every tensor of the target, and of the drafter when the checkpoint's filter kept it. The
 // weights point into the checkpoint, which must outlive them and must hold all experts and the
 // Engram tables.

@@ -1,0 +1,145 @@
+#include "model/packing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/machine.h"
+#include "base/math.h"
+#include "checkpoint/expected.h"
+
+namespace thalweg::model {
+namespace {
+
+using kernels::WeightFormat;
+
+constexpr int64_t kSpareBytes = 256 << 20;
+
+struct Piece {
+  Matrix* matrix = nullptr;
+  int64_t offset = 0;  // in the arena
+  int64_t bytes = 0;
+};
+
+struct Layout {
+  std::vector<Piece> pieces;  // ascending offsets
+  int64_t bytes = 0;
+};
+
+Layout PlanArena(const kernels::Ops& ops, Weights* weights) {
+  Layout layout;
+  for (Matrix* matrix : Matrices(weights)) {
+    const int64_t bytes = ops.packed_bytes(*matrix);
+    if (bytes == 0) continue;
+    layout.pieces.push_back({matrix, layout.bytes, bytes});
+    layout.bytes += base::RoundUp(bytes, tensor::kAlignBytes);
+  }
+  return layout;
+}
+
+void PackPiece(const ModelOptions& options, const Piece& piece, std::byte* arena) {
+  std::byte* out = arena + piece.offset;
+  options.ops->pack({.team = options.team}, *piece.matrix, out);
+  piece.matrix->packed = out;
+}
+
+// Matrices that are a good part of one member's share are packed by the whole team, one after
+// another; the others by one member each, shared out by bytes.
+void PackPieces(const ModelOptions& options, const Layout& layout, std::byte* arena) {
+  const int64_t large = layout.bytes / (4 * options.team->size());
+  for (const Piece& piece : layout.pieces) {
+    if (piece.bytes > large) PackPiece(options, piece, arena);
+  }
+  options.team->ParallelFor(layout.bytes, 1, [&](int64_t begin, int64_t end) {
+    const auto at = [](const Piece& piece, int64_t offset) { return piece.offset < offset; };
+    const auto& all = layout.pieces;
+    auto piece = std::lower_bound(all.begin(), all.end(), begin, at);
+    for (; piece != all.end() && piece->offset < end; ++piece) {
+      if (piece->bytes <= large) PackPiece(options, *piece, arena);
+    }
+  });
+}
+
+void AddFeedForward(FeedForward* f, std::vector<Matrix*>* out) {
+  out->insert(out->end(), {&f->w1, &f->w3, &f->w2});
+}
+
+void AddAttention(AttentionWeights* a, std::vector<Matrix*>* out) {
+  if (a->compressor) {
+    CompressorWeights& c = *a->compressor;
+    out->push_back(&c.wkv);
+    if (c.wgate.data != nullptr) out->push_back(&c.wgate);
+    out->push_back(&c.index_wk);
+  }
+  out->insert(out->end(), {&a->wq_a, &a->wkv, &a->wq_b});
+  if (a->indexer) out->insert(out->end(), {&a->indexer->wq_b, &a->indexer->weights_proj});
+  out->insert(out->end(), {&a->wo_a, &a->wo_b});
+}
+
+void AddLayer(LayerWeights* layer, std::vector<Matrix*>* out) {
+  if (layer->engram) out->push_back(&layer->engram->wkv);
+  AddAttention(&layer->attn, out);
+  out->push_back(&layer->ffn.gate);
+  for (FeedForward& expert : layer->ffn.experts) AddFeedForward(&expert, out);
+  AddFeedForward(&layer->ffn.shared, out);
+}
+
+// The tensors that BindWeights binds as matrices, among those a config comes with: "x.weight" of
+// two dimensions, without the tables that rows are looked up in.
+bool IsMatrix(const checkpoint::ExpectedTensor& tensor) {
+  return tensor.shape.rank() == 2 && tensor.name.ends_with(".weight") &&
+         !tensor.name.ends_with("embed.weight") && tensor.category != checkpoint::Category::kVision;
+}
+
+Matrix ShapeOf(const checkpoint::ExpectedTensor& tensor) {
+  Matrix m{.format = FormatOf(tensor.dtype), .rows = tensor.shape[0], .cols = tensor.shape[1]};
+  if (m.format == WeightFormat::kFp4) m.cols *= 2;
+  return m;
+}
+
+}  // namespace
+
+std::vector<Matrix*> Matrices(Weights* weights) {
+  std::vector<Matrix*> out;
+  for (LayerWeights& layer : weights->layers) AddLayer(&layer, &out);
+  out.push_back(&weights->head);
+  if (weights->draft) {
+    DraftHeadWeights& d = *weights->draft;
+    out.insert(out.end(), {&d.main_proj, &d.markov_head, &d.confidence});
+  }
+  return out;
+}
+
+int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft) {
+  int64_t bytes = 0;
+  for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(config)) {
+    if (!IsMatrix(tensor) || (tensor.draft && !draft)) continue;
+    bytes += base::RoundUp(ops.packed_bytes(ShapeOf(tensor)), tensor::kAlignBytes);
+  }
+  return bytes;
+}
+
+bool FitsInto(int64_t free, int64_t packed, int64_t others) {
+  return packed <= free - others - free / 8 - kSpareBytes;
+}
+
+Result<tensor::LargeBuffer> PackWeights(const ModelOptions& options, int64_t others,
+                                        Weights* weights) {
+  if (options.repack == Repack::kNever) return tensor::LargeBuffer();
+  const Layout layout = PlanArena(*options.ops, weights);
+  if (layout.bytes == 0) return tensor::LargeBuffer();
+  const int64_t free = base::FreeMemoryBytes();
+  if (options.repack == Repack::kAuto && !FitsInto(free, layout.bytes, others))
+    return tensor::LargeBuffer();
+  if (free >= 0 && layout.bytes + others > free) {
+    return base::ResourceExhausted(
+        fmt::format("repacked weights take {} bytes and caches {}, but {} are free: use --repack "
+                    "auto or never",
+                    layout.bytes, others, free));
+  }
+  TW_ASSIGN(tensor::LargeBuffer arena, tensor::LargeBuffer::Allocate(layout.bytes));
+  PackPieces(options, layout, arena.data());
+  return arena;
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,31 @@
+// Weights in the layout that the backend multiplies fastest, made once at load from the mapped file
+// (kernels/ops.h, Ops::pack). Results have the same bits with and without it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "model/model.h"
+#include "model/weights.h"
+#include "tensor/large_buffer.h"
+
+namespace thalweg::model {
+
+// Every matrix of the target, and of the drafter when it was bound, in the order of the forward.
+std::vector<Matrix*> Matrices(Weights* weights);
+
+// Bytes of the packed form of every matrix of a config, the drafter's when `draft`; nothing is
+// loaded. 0: the backend uses the stored form.
+int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft);
+
+// Whether `packed` bytes of weights and `others` of caches and workspace fit into `free` bytes
+// (negative: not known) with an eighth and a quarter of a GiB to spare.
+bool FitsInto(int64_t free, int64_t packed, int64_t others);
+
+// Packs what `options` ask for and returns the memory that the matrices then point into; empty when
+// nothing was packed. `others`: bytes that will be allocated beside. Errors: Repack::kAlways and no
+// memory for it.
+Result<tensor::LargeBuffer> PackWeights(const ModelOptions& options, int64_t others,
+                                        Weights* weights);
+
+}  // namespace thalweg::model
