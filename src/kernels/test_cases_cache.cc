@@ -1,4 +1,6 @@
 // Cache rows, attention, selection and Engram as rows through an op (see row_ops_test.cc).
+#include <algorithm>
+
 #include "kernels/test_kit.h"
 
 namespace thalweg::kernels::testing {
@@ -386,6 +388,7 @@ void AddAttentionCases(RowOps* cases) {
   cases->push_back(std::make_unique<AttentionCase>(5, 96, true));
   cases->push_back(std::make_unique<AttentionCase>(16, 64, true));
   cases->push_back(std::make_unique<AttentionCase>(4, 64, false));
+  cases->push_back(std::make_unique<AttentionCase>(40, 96, true));
   cases->push_back(std::make_unique<IndexSelectCase>(false, false));
   cases->push_back(std::make_unique<IndexSelectCase>(true, false));
   cases->push_back(std::make_unique<IndexSelectCase>(false, true));

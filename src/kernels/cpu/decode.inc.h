@@ -142,29 +142,39 @@ TW_INLINE F DecodeE2M1(const uint8_t* codes, const E2M1Table& table) {
 #endif
 }
 
-// An encoded cache row as floats, exactly; padded with zeros to a multiple of 32 values.
-void DecodeCacheRow(RowFormat format, const uint8_t* row, int64_t width, float* out) {
+// Sixteen values that bf16 holds exactly.
+TW_INLINE void StoreExact(BF16* p, F a) {
+  for (int i = 0; i < kParts; ++i) {
+    const NativeH half =
+        __builtin_convertvector(reinterpret_cast<NativeU>(a.part[i]) >> 16, NativeH);
+    __builtin_memcpy(static_cast<void*>(p + i * kNative), &half, sizeof(half));
+  }
+}
+
+// An encoded cache row in bf16, which holds it exactly (spec/model.md 5.3); padded with zeros to a
+// multiple of 32 values.
+void DecodeCacheRow(RowFormat format, const uint8_t* row, int64_t width, BF16* out) {
   if (format == RowFormat::kFp8E8M0) {
     for (int64_t c = 0; c < width; c += kLanes) {
-      Store(out + c, DecodeE4M3(row + c, Set(ScaleOfE4M3(row[width + c / 32]))));
+      StoreExact(out + c, DecodeE4M3(row + c, Set(ScaleOfE4M3(row[width + c / 32]))));
     }
   } else if (format == RowFormat::kFp4E8M0) {
     for (int64_t c = 0; c < width; c += kLanes) {
       const E2M1Table table = ScaledE2M1(ScaleOf(row[width / 2 + c / 32]));
-      Store(out + c, DecodeE2M1(row + c / 2, table));
+      StoreExact(out + c, DecodeE2M1(row + c / 2, table));
     }
   } else if (format == RowFormat::kFp4E4M3) {
     for (int64_t c = 0; c < width; c += kLanes) {
       const float scale = kE4M3Table.value[row[width / 2 + c / 16]];
-      Store(out + c, DecodeE2M1(row + c / 2, ScaledE2M1(scale)));
+      StoreExact(out + c, DecodeE2M1(row + c / 2, ScaledE2M1(scale)));
     }
   } else {
     for (int64_t c = 0; c < width; c += kLanes) {
-      Store(out + c, LoadFirst(reinterpret_cast<const BF16*>(row) + c, width - c));
+      StoreExact(out + c, LoadFirst(reinterpret_cast<const BF16*>(row) + c, width - c));
     }
   }
   const int64_t written = (width + kLanes - 1) / kLanes * kLanes;
-  if (written % 32 != 0) Store(out + written, Zero());
+  if (written % 32 != 0) StoreExact(out + written, Zero());
 }
 
 }  // namespace

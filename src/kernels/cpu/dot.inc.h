@@ -21,6 +21,24 @@ TW_INLINE void StoreU(void* p, U a) {
   }
 }
 
+// acc + a * b where the product is exact in fp32: one rounding, fused or not.
+TW_INLINE F AddExactProduct(F acc, F a, F b) {
+#if defined(__AVX512F__)
+  return {{reinterpret_cast<NativeF>(_mm512_fmadd_ps(reinterpret_cast<__m512>(a.part[0]),
+                                                     reinterpret_cast<__m512>(b.part[0]),
+                                                     reinterpret_cast<__m512>(acc.part[0])))}};
+#elif defined(__AVX2__)
+  for (int i = 0; i < kParts; ++i) {
+    acc.part[i] = reinterpret_cast<NativeF>(_mm256_fmadd_ps(reinterpret_cast<__m256>(a.part[i]),
+                                                            reinterpret_cast<__m256>(b.part[i]),
+                                                            reinterpret_cast<__m256>(acc.part[i])));
+  }
+  return acc;
+#else
+  return acc + a * b;
+#endif
+}
+
 // Lanes a[i] = two bf16 values: the odd column in bits 31..16, the even one in bits 15..0, as two
 // neighbours lie in memory. Adds the odd product and then the even one to `acc`, each sum rounded
 // to nearest even; products are exact in fp32. Denormal operands and sums count as zero where the
@@ -32,8 +50,8 @@ TW_INLINE F DotBF16(F acc, U a, U b) {
                                                       reinterpret_cast<__m512bh>(b.part[0])))}};
 #else
   const U high = SetU(0xffff0000u);
-  const F odd = acc + FromBits(a & high) * FromBits(b & high);
-  return odd + FromBits(a << 16) * FromBits(b << 16);
+  const F odd = AddExactProduct(acc, FromBits(a & high), FromBits(b & high));
+  return AddExactProduct(odd, FromBits(a << 16), FromBits(b << 16));
 #endif
 }
 

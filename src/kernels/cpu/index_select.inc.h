@@ -1,26 +1,18 @@
-// Index scores, top-k selection and candidate blocks (model.md 2.5), scores in fp32.
+// Index scores over everything visible, top-k and candidate blocks (model.md 2.5). Scores go into
+// the lists of the best as they are made; nothing holds all of them.
 #pragma once
 
 #include "kernels/cpu/attention.inc.h"
+#include "kernels/cpu/index_score.inc.h"
 #include "kernels/cpu/select.inc.h"
+#include "kernels/reference/bodies.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
-constexpr int64_t kKeyBlock = 64;                  // keys decoded at a time
-constexpr int64_t kScoreRows = 8;                  // rows that share decoded keys
-constexpr int64_t kScoreBytes = int64_t{1} << 26;  // of scores held at a time, where one row fits
-
-// What all threads of one call share.
-struct SelectWork {
-  const IndexSelectParams& p;
-  int64_t padded;  // PaddedWidth(width)
-  float* query;    // [rows, heads, padded]
-  float* weight;   // [rows, head tiles, kLanes]: of the head of each lane of a tile
-  float* score;    // [rows of a group, stride]
-  int64_t stride;
-  int64_t first;  // row of score[0]
-};
+constexpr int64_t kScoreRows = 8;       // rows that share unpacked keys
+constexpr int64_t kScoreEntries = 64;   // entries scored before the next row has its turn
+constexpr int64_t kPartEntries = 1024;  // of a row that are worth a part of their own
 
 bool IsRestricted(const IndexSelectParams& p, int64_t row) {
   return p.restrict_to != nullptr && p.restrict_to->count[row] >= 0;
@@ -38,6 +30,7 @@ bool NeedsScores(const IndexSelectParams& p, int64_t row) {
 
 // Entries that a row scores: all visible ones, or those of its blocks side by side.
 int64_t ScoredEntries(const IndexSelectParams& p, int64_t row) {
+  if (!NeedsScores(p, row)) return 0;
   if (!IsRestricted(p, row)) return p.visible[row];
   const CandidateSets& sets = *p.restrict_to;
   const int64_t count = sets.count[row];
@@ -54,128 +47,206 @@ TW_INLINE int64_t EntryOf(const IndexSelectParams& p, int64_t row, int64_t i) {
          i % sets.block_size;
 }
 
-TW_INLINE int64_t HeadTiles(int64_t heads) { return (heads + kTileRows - 1) / kTileRows; }
-
-// The weight of head r at the lanes r * kTileOuts + o of its tile; nothing elsewhere.
-void SpreadWeights(const BF16* weight, int64_t heads, float* out) {
-  for (int64_t i = 0; i < HeadTiles(heads) * kLanes; ++i) out[i] = 0;
-  for (int64_t h = 0; h < heads; ++h) {
-    float* tile = out + h / kTileRows * kLanes + h % kTileRows * kTileOuts;
-    for (int o = 0; o < kTileOuts; ++o) tile[o] = ValueOf(weight[h]);
+// Where the keys of entries [begin, begin + n) of what `row` scores lie.
+void FindIndexKeys(const IndexSelectParams& p, int64_t row, int64_t begin, int64_t n,
+                   const uint8_t** key) {
+  const PagedRows& rows = p.keys[p.row_sequence[row]];
+  const int64_t piece = IsRestricted(p, row) ? p.restrict_to->block_size : rows.rows_per_block;
+  for (int64_t i = 0; i < n;) {
+    const int64_t entry = EntryOf(p, row, begin + i);
+    const int64_t in_page = rows.rows_per_block - entry % rows.rows_per_block;
+    const int64_t run = Least(n - i, Least(in_page, piece - (begin + i) % piece));
+    const uint8_t* first = PagedRow(rows, entry);
+    for (int64_t j = 0; j < run; ++j) key[i + j] = first + j * rows.row_bytes;
+    i += run;
   }
 }
+
+// How a call is cut: rows into groups, their entries into parts. Parts and what is scored at a time
+// hold whole candidate blocks.
+struct Cutting {
+  int64_t groups;   // of rows
+  int64_t parts;    // of entries
+  int64_t step;     // entries at a time
+  int64_t entries;  // of the row that has most
+};
+
+Cutting CutCall(const IndexSelectParams& p) {
+  Cutting cut = {};
+  cut.groups = (p.rows + kScoreRows - 1) / kScoreRows;
+  for (int64_t r = 0; r < p.rows; ++r) cut.entries = Most(cut.entries, ScoredEntries(p, r));
+  const int64_t threads = p.stream.team->size();
+  const bool enough = cut.groups % threads == 0 || cut.groups >= 4 * threads;
+  cut.parts = Most(1, Least(enough ? 1 : threads, cut.entries / kPartEntries));
+  const int64_t block = p.make_candidates != nullptr ? p.make_candidates->block_size : 1;
+  cut.step = Most(1, kScoreEntries / block) * block;
+  return cut;
+}
+
+// The best of one part of one row.
+struct PartLists {
+  int32_t* order;  // [wanted]
+  int32_t* entry;  // [wanted]
+  int64_t* count;
+};
+
+// What all threads of one call share.
+struct SelectWork {
+  const IndexSelectParams& p;
+  Cutting cut;
+  int64_t groups;          // of columns
+  uint32_t* query;         // [rows, IndexQuery::Words]
+  int32_t* kept[2];        // [rows, parts, 2, wanted]: entries, and candidate blocks
+  int64_t* kept_count[2];  // [rows, parts]
+  int64_t wanted[2];
+
+  IndexQuery Query(int64_t row) const {
+    return IndexQuery::In(query + row * IndexQuery::Words(p.heads, groups), p.heads, groups);
+  }
+  PartLists Kept(int kind, int64_t row, int64_t part) const {
+    const int64_t at = row * cut.parts + part;
+    int32_t* order = kept[kind] + at * 2 * wanted[kind];
+    return {order, order + wanted[kind], kept_count[kind] + at};
+  }
+};
 
 // Rotates and quantises the queries of a row, scales and rounds its head weights.
 void PrepareQuery(const SelectWork& work, int64_t row) {
   const IndexSelectParams& p = work.p;
   float* angles = ScratchFloats(Slot::kAngles, 2 * p.rotation.rope_dim);
   const Angles forth = SpreadAngles(p.rotation, row, false, angles);
+  const IndexQuery query = work.Query(row);
   for (int64_t h = 0; h < p.heads; ++h) {
     BF16* q = p.query + (row * p.heads + h) * p.width;
     Rotate(q, p.width, forth);
-    tensor::RoundTripRow(p.query_format, q, p.width, q);
-    WidenRow(q, p.width, work.query + (row * p.heads + h) * work.padded);
-  }
-  for (int64_t h = 0; h < p.heads; h += kLanes) {
+    PutQueryHead(q, h, query);
     BF16* w = p.head_weight + row * p.heads + h;
-    const F scaled = LoadFirst(w, p.heads - h) * Set(p.weight_scale);
-    StoreFirst(w, scaled, p.heads - h);
-  }
-  SpreadWeights(p.head_weight + row * p.heads, p.heads,
-                work.weight + row * HeadTiles(p.heads) * kLanes);
-}
-
-// total[o] += relu(dot) * weight over the heads of a tile in ascending order.
-TW_INLINE void AddHeads(F dots, F weights, float* total) {
-  const F part = IfLess(Zero(), dots, dots, Zero()) * weights;
-  if constexpr (kTileRows * kTileOuts == kLanes) {
-    const F sum = ((Load(total) + Row<0>(part)) + Row<1>(part)) + Row<2>(part);
-    Store(total, sum + Row<3>(part));
-  } else {
-    float lane[kLanes];
-    Store(lane, part);
-    for (int i = 0; i < kTileRows * kTileOuts; ++i) total[i % kTileOuts] += lane[i];
+    StoreFirst(w, Set(ValueOf(*w) * p.weight_scale), 1);
+    query.weight[h] = ValueOf(*w);
   }
 }
 
-// score[o] = sum_h relu(q_h . key_o) w_h, heads in ascending order, for up to kTileOuts keys.
-void ScoreTile(const SelectWork& work, int64_t row, const ReadF32<kTileOuts>& keys, int64_t outs,
-               float* score) {
-  const int64_t heads = work.p.heads;
-  const float* query = work.query + row * heads * work.padded;
-  const float* weight = work.weight + row * HeadTiles(heads) * kLanes;
-  float total[kLanes] = {};
-  for (int64_t h = 0; h < heads; h += kTileRows, weight += kLanes) {
-    const float* q[kTileRows];
-    for (int r = 0; r < kTileRows; ++r) q[r] = query + Least(h + r, heads - 1) * work.padded;
-    F sum[kTileRows * kTileOuts];
-    for (F& lane : sum) lane = Zero();
-    Tile<kTileRows, kTileOuts>(keys, q, 0, work.padded, sum);
-    AddHeads(SumLanes<kTileRows * kTileOuts>(sum), Load(weight), total);
-  }
-  for (int64_t o = 0; o < outs; ++o) score[o] = total[o];
-}
+// Unpacked keys of the row that needed them last.
+struct UnpackedKeys {
+  uint32_t* memory;  // [step in whole vectors / kLanes, KeyTile::Words]
+  int64_t groups;
+  int64_t row = -1;
+  int64_t begin = 0, count = 0;
 
-// Scores of a row for `count` decoded keys.
-void ScoreBlock(const SelectWork& work, int64_t row, const float* keys, int64_t count,
-                float* score) {
-  for (int64_t i = 0; i < count; i += kTileOuts) {
-    ReadF32<kTileOuts> reader;
-    for (int o = 0; o < kTileOuts; ++o) {
-      reader.row[o] = keys + Least(i + o, count - 1) * work.padded;
-    }
-    ScoreTile(work, row, reader, Least(kTileOuts, count - i), score + i);
+  KeyTile Tile(int64_t i) const {
+    return KeyTile::In(memory + i / kLanes * KeyTile::Words(groups), groups);
   }
-}
+};
 
-// Decodes entries [begin, end) of what `row` scores.
-void DecodeKeys(const SelectWork& work, int64_t row, int64_t begin, int64_t end, float* keys) {
-  const PagedRows& rows = work.p.keys[work.p.row_sequence[row]];
-  for (int64_t i = begin; i < end; ++i) {
-    DecodeCacheRow(rows.format, PagedRow(rows, EntryOf(work.p, row, i)), work.p.width,
-                   keys + (i - begin) * work.padded);
-  }
-}
-
-// Whether two neighbouring rows can use the same decoded keys.
+// Whether two neighbouring rows can use the same unpacked keys.
 bool SharesKeys(const IndexSelectParams& p, int64_t a, int64_t b) {
   return p.row_sequence[a] == p.row_sequence[b] && !IsRestricted(p, a) && !IsRestricted(p, b);
 }
 
-// Key block `block` for rows [begin, end): keys are decoded once for neighbours that share them.
-void ScoreUnit(const SelectWork& work, int64_t begin, int64_t end, int64_t block) {
-  const IndexSelectParams& p = work.p;
-  float* keys = ScratchFloats(Slot::kPrivateKeys, kKeyBlock * work.padded);
-  const int64_t from = block * kKeyBlock;
-  int64_t decoded_row = -1;
-  int64_t decoded = 0;  // keys of decoded_row from `from` on
-  for (int64_t row = begin; row < end; ++row) {
-    if (!NeedsScores(p, row)) continue;
-    const int64_t count = Least(kKeyBlock, ScoredEntries(p, row) - from);
-    if (count <= 0) continue;
-    const bool shared = decoded_row >= 0 && SharesKeys(p, decoded_row, row);
-    const int64_t have = shared ? decoded : 0;
-    if (have < count) DecodeKeys(work, row, from + have, from + count, keys + have * work.padded);
-    decoded = Most(have, count);
-    decoded_row = row;
-    ScoreBlock(work, row, keys, count, work.score + (row - work.first) * work.stride + from);
+void Unpack(const IndexSelectParams& p, int64_t row, int64_t begin, int64_t n, UnpackedKeys* keys) {
+  const bool shared = keys->row >= 0 && SharesKeys(p, keys->row, row);
+  if (shared && keys->begin == begin && keys->count >= n) return;
+  keys->row = row;
+  keys->begin = begin;
+  keys->count = n;
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const uint8_t* key[kLanes];
+    const int64_t found = Least(kLanes, n - i);
+    FindIndexKeys(p, row, begin + i, found, key);
+    for (int64_t j = found; j < kLanes; ++j) key[j] = key[found - 1];
+    PutKeys(key, keys->groups, keys->Tile(i));
   }
 }
 
-void SelectRow(const SelectWork& work, int64_t row) {
+// Scores of candidate blocks, their highest ones; the block of the newest entry is always in.
+void OfferBlocks(const IndexSelectParams& p, int64_t row, const float* score, int64_t begin,
+                 int64_t n, BestList* list) {
+  const int64_t size = p.make_candidates->block_size;
+  for (int64_t i = 0; i < n; i += size) {
+    float top = -__builtin_inff();
+    for (int64_t j = i; j < Least(n, i + size); ++j) top = score[j] > top ? score[j] : top;
+    if (begin + i + size >= p.visible[row]) top = __builtin_inff();
+    list->Offer(Set(top), 1, static_cast<int32_t>((begin + i) / size));
+  }
+}
+
+// Entries [begin, begin + n) of a row.
+void ScoreStep(const SelectWork& work, int64_t row, int64_t begin, int64_t n, UnpackedKeys* keys,
+               BestList* best, BestList* blocks) {
+  Unpack(work.p, row, begin, n, keys);
+  float* score = ScratchFloats(Slot::kScores, work.cut.step + kLanes);
+  const IndexQuery query = work.Query(row);
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const F scores = ScoreKeys(query, keys->Tile(i));
+    best->Offer(scores, Least(kLanes, n - i), static_cast<int32_t>(begin + i));
+    Store(score + i, scores);
+  }
+  if (NeedsCandidates(work.p, row)) OfferBlocks(work.p, row, score, begin, n, blocks);
+}
+
+void Keep(BestList* list, const PartLists& kept) {
+  list->Cut();
+  *kept.count = list->count;
+  for (int64_t i = 0; i < list->count; ++i) {
+    kept.order[i] = list->order[i];
+    kept.entry[i] = list->entry[i];
+  }
+}
+
+// One part of the entries of rows [begin, end).
+void ScorePart(const SelectWork& work, int64_t begin, int64_t end, int64_t part) {
   const IndexSelectParams& p = work.p;
-  int32_t* out = p.selection + row * p.topk;
-  const float* score = work.score + (row - work.first) * work.stride;
+  const int64_t steps = (work.cut.entries + work.cut.step - 1) / work.cut.step;
+  const int64_t tiles = (work.cut.step + kLanes - 1) / kLanes;
+  UnpackedKeys keys = {
+      static_cast<uint32_t*>(Scratch(Slot::kPrivateKeys, tiles * KeyTile::Words(work.groups) * 4)),
+      work.groups};
+  BestList list[2][kScoreRows];
+  for (int kind = 0; kind < 2; ++kind) {
+    const int64_t words = 2 * BestList::Capacity(work.wanted[kind]);
+    auto* memory = static_cast<int32_t*>(
+        Scratch(kind == 0 ? Slot::kOrder : Slot::kBlockScores, kScoreRows * words * 4));
+    for (int64_t r = 0; r < kScoreRows; ++r) {
+      list[kind][r] = BestList::In(memory + r * words, work.wanted[kind]);
+    }
+  }
+  for (int64_t s = part * steps / work.cut.parts; s < (part + 1) * steps / work.cut.parts; ++s) {
+    const int64_t from = s * work.cut.step;
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t n = Least(work.cut.step, ScoredEntries(p, row) - from);
+      if (n > 0) ScoreStep(work, row, from, n, &keys, &list[0][row - begin], &list[1][row - begin]);
+    }
+  }
+  for (int64_t row = begin; row < end; ++row) {
+    for (int kind = 0; kind < 2; ++kind) Keep(&list[kind][row - begin], work.Kept(kind, row, part));
+  }
+}
+
+// The best of all parts of a row, ascending, at `out`; returns how many.
+int64_t JoinParts(const SelectWork& work, int kind, int64_t row, int32_t* out) {
+  const int64_t wanted = work.wanted[kind];
+  BestList list = BestList::In(
+      static_cast<int32_t*>(Scratch(Slot::kOrder, 2 * BestList::Capacity(wanted) * 4)), wanted);
+  for (int64_t part = 0; part < work.cut.parts; ++part) {
+    const PartLists kept = work.Kept(kind, row, part);
+    list.Merge(kept.order, kept.entry, *kept.count);
+  }
+  list.Cut();
+  for (int64_t i = 0; i < list.count; ++i) out[i] = list.entry[i];
+  return list.count;
+}
+
+void PutSelection(const SelectWork& work, int64_t row) {
+  const IndexSelectParams& p = work.p;
   if (p.make_candidates != nullptr) {
     CandidateSets& sets = *p.make_candidates;
-    sets.count[row] = NeedsCandidates(p, row)
-                          ? SelectBlocks(score, p.visible[row], sets.block_size, sets.capacity,
-                                         sets.blocks + row * sets.capacity)
-                          : -1;
+    sets.count[row] =
+        NeedsCandidates(p, row) ? JoinParts(work, 1, row, sets.blocks + row * sets.capacity) : -1;
   }
+  int32_t* out = p.selection + row * p.topk;
   int64_t chosen = 0;
   if (NeedsScores(p, row)) {
-    chosen = SelectBest(score, ScoredEntries(p, row), p.topk, out);
+    chosen = JoinParts(work, 0, row, out);
     for (int64_t i = 0; i < chosen; ++i) out[i] = static_cast<int32_t>(EntryOf(p, row, out[i]));
   } else {
     for (; chosen < p.visible[row]; ++chosen) out[chosen] = static_cast<int32_t>(chosen);
@@ -183,51 +254,52 @@ void SelectRow(const SelectWork& work, int64_t row) {
   for (int64_t i = chosen; i < p.topk; ++i) out[i] = -1;
 }
 
-// Scores, then chooses for rows [first, first + rows).
-void SelectGroup(SelectWork* work, int64_t first, int64_t rows, int64_t entries) {
-  const IndexSelectParams& p = work->p;
-  work->first = first;
-  work->stride = entries;
-  work->score = ScratchFloats(Slot::kScores, rows * entries);
-  const int64_t key_blocks = (entries + kKeyBlock - 1) / kKeyBlock;
-  const int64_t row_blocks = (rows + kScoreRows - 1) / kScoreRows;
-  const int64_t unit_work = Least(rows, kScoreRows) * p.heads * p.width * kKeyBlock;
-  p.stream.team->ParallelFor(
-      row_blocks * key_blocks, Most(1, kWorkWorthAThread / Most(1, unit_work)),
-      [&](int64_t begin, int64_t end) {
-        for (int64_t unit = begin; unit < end; ++unit) {
-          const int64_t row = first + unit / key_blocks * kScoreRows;
-          ScoreUnit(*work, row, Least(row + kScoreRows, first + rows), unit % key_blocks);
-        }
-      });
-  p.stream.team->ParallelFor(rows, Most(1, (1 << 14) / Most(1, entries)),
-                             [&](int64_t begin, int64_t end) {
-                               for (int64_t r = begin; r < end; ++r) SelectRow(*work, first + r);
-                             });
+SelectWork MakeWork(const IndexSelectParams& p) {
+  SelectWork work = {p, CutCall(p), p.width / kGroup, nullptr, {}, {}, {p.topk, 0}};
+  if (p.make_candidates != nullptr) work.wanted[1] = p.make_candidates->capacity;
+  work.query = static_cast<uint32_t*>(
+      Scratch(Slot::kQuery, p.rows * IndexQuery::Words(p.heads, work.groups) * 4));
+  const int64_t lists = p.rows * work.cut.parts;
+  auto* counts = static_cast<int64_t*>(Scratch(Slot::kMix, 2 * lists * 8));
+  work.kept_count[0] = counts;
+  work.kept_count[1] = counts + lists;
+  auto* kept =
+      static_cast<int32_t*>(Scratch(Slot::kSum, lists * 2 * (work.wanted[0] + work.wanted[1]) * 4));
+  work.kept[0] = kept;
+  work.kept[1] = kept + lists * 2 * work.wanted[0];
+  return work;
+}
+
+bool AllKeysAreFp4(const IndexSelectParams& p) {
+  bool all = p.query_format == RowFormat::kFp4E8M0;
+  for (int64_t r = 0; r < p.rows; ++r) {
+    all = all && p.keys[p.row_sequence[r]].format == RowFormat::kFp4E8M0;
+  }
+  return all;
 }
 
 void IndexSelect(const IndexSelectParams& p) {
   if (p.rows == 0) return;
-  const int64_t padded = PaddedWidth(p.width);
-  SelectWork work = {p,
-                     padded,
-                     ScratchFloats(Slot::kQuery, p.rows * p.heads * padded),
-                     ScratchFloats(Slot::kMix, p.rows * HeadTiles(p.heads) * kLanes),
-                     nullptr,
-                     0,
-                     0};
-  p.stream.team->ParallelFor(p.rows, Most(1, (1 << 12) / (p.heads * p.width)),
+  const bool both = p.restrict_to != nullptr && p.make_candidates != nullptr;
+  if (both || !AllKeysAreFp4(p)) return reference::IndexSelect(p);
+  const SelectWork work = MakeWork(p);
+  p.stream.team->ParallelFor(p.rows, Most(1, (1 << 15) / (p.heads * p.width)),
                              [&](int64_t begin, int64_t end) {
                                for (int64_t r = begin; r < end; ++r) PrepareQuery(work, r);
                              });
-  int64_t entries = 0;
-  for (int64_t r = 0; r < p.rows; ++r) {
-    if (NeedsScores(p, r)) entries = Most(entries, ScoredEntries(p, r));
-  }
-  const int64_t group = Most(kScoreRows, kScoreBytes / (4 * Most(1, entries)));
-  for (int64_t first = 0; first < p.rows; first += group) {
-    SelectGroup(&work, first, Least(group, p.rows - first), entries);
-  }
+  const int64_t parts = work.cut.parts;
+  const int64_t entries = kScoreRows * work.cut.entries / parts;
+  p.stream.team->ParallelFor(
+      work.cut.groups * parts, Most(1, kWorkWorthAThread / Most(1, entries * p.heads * p.width)),
+      [&](int64_t begin, int64_t end) {
+        for (int64_t unit = begin; unit < end; ++unit) {
+          const int64_t row = unit / parts * kScoreRows;
+          ScorePart(work, row, Least(row + kScoreRows, p.rows), unit % parts);
+        }
+      });
+  p.stream.team->ParallelFor(p.rows, 8, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) PutSelection(work, r);
+  });
 }
 
 }  // namespace

@@ -7,8 +7,20 @@
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
+// e^r for |r| <= ln2 / 2 by its Taylor polynomial of degree 7 (remainder 6e-9).
+TW_INLINE F Taylor(F r) {
+  F p = Set(1.0f / 5040.0f);
+  p = p * r + Set(1.0f / 720.0f);
+  p = p * r + Set(1.0f / 120.0f);
+  p = p * r + Set(1.0f / 24.0f);
+  p = p * r + Set(1.0f / 6.0f);
+  p = p * r + Set(0.5f);
+  p = p * r + Set(1.0f);
+  return p * r + Set(1.0f);
+}
+
 // e^x with a relative error below 3e-7 (2.5 ulp); 0 below -87.3, infinity above 88.7, NaN stays.
-// x = n ln2 + r with |r| <= ln2 / 2; e^r by its Taylor polynomial of degree 7 (remainder 6e-9).
+// x = n ln2 + r with |r| <= ln2 / 2.
 TW_INLINE F Exp(F x) {
   constexpr float kLow = -87.33f;
   constexpr float kHigh = 88.72f;
@@ -17,14 +29,7 @@ TW_INLINE F Exp(F x) {
   const F shifted = clamped * Set(0x1.715476p+0f) + Set(kRounder);
   const F n = shifted - Set(kRounder);
   const F r = (clamped - n * Set(0x1.62ep-1f)) - n * Set(0x1.0bfbe8p-15f);
-  F p = Set(1.0f / 5040.0f);
-  p = p * r + Set(1.0f / 720.0f);
-  p = p * r + Set(1.0f / 120.0f);
-  p = p * r + Set(1.0f / 24.0f);
-  p = p * r + Set(1.0f / 6.0f);
-  p = p * r + Set(0.5f);
-  p = p * r + Set(1.0f);
-  p = p * r + Set(1.0f);
+  const F p = Taylor(r);
   // 2^n in two steps: n = 128 has no float of its own.
   const U half = (Bits(shifted) - SetU(0x4b400000u) + SetU(512u)) >> 1;  // (n + 512) / 2
   const U rest = Bits(shifted) - SetU(0x4b400000u) + SetU(512u) - half;
@@ -33,6 +38,17 @@ TW_INLINE F Exp(F x) {
   y = IfLess(x, Set(kLow), Zero(), y);
   y = IfLess(Set(kHigh), x, Set(__builtin_inff()), y);
   return FromBits(IfLess(SetU(0x7f800000u), Bits(x) & SetU(0x7fffffffu), Bits(x), Bits(y)));
+}
+
+// e^x for x <= 0, by the same polynomial; 0 below -60, where nothing is left of a probability
+// beside the one of the maximum, and products with it would leave the range of floats. NaN stays.
+TW_INLINE F ExpOfNegative(F x) {
+  constexpr float kRounder = 0x1.8p23f;
+  const F shifted = x * Set(0x1.715476p+0f) + Set(kRounder);
+  const F n = shifted - Set(kRounder);
+  const F r = (x - n * Set(0x1.62ep-1f)) - n * Set(0x1.0bfbe8p-15f);
+  const U power = (Bits(shifted) - SetU(0x4b400000u - 127u)) << 23;
+  return IfLess(x, Set(-60.0f), Zero(), Taylor(r) * FromBits(power));
 }
 
 TW_INLINE F Sigmoid(F x) { return Set(1.0f) / (Set(1.0f) + Exp(Zero() - x)); }

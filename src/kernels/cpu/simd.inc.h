@@ -121,6 +121,14 @@ TW_INLINE U ToInteger(F a) {
   return r;
 }
 
+TW_INLINE F FromInteger(U a) {
+  F r;
+  for (int i = 0; i < kParts; ++i) {
+    r.part[i] = __builtin_convertvector(reinterpret_cast<NativeI>(a.part[i]), NativeF);
+  }
+  return r;
+}
+
 TW_INLINE F Load(const float* p) {
   F r;
   for (int i = 0; i < kParts; ++i) __builtin_memcpy(&r.part[i], p + i * kNative, sizeof(NativeF));
