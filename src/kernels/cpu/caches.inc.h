@@ -46,9 +46,10 @@ void WindowRows(const WindowRowsParams& p) {
 }
 
 void StoreRows(const StoreRowsParams& p) {
-  if (p.rows == 0) return;
-  const CacheRowMaker maker(p.norm_weight, p.norm_eps, p.rotation, p.format, p.width);
-  for (int64_t r = 0; r < p.rows; ++r) maker.Make(p.x + r * p.width, r, p.destination[r]);
+  p.stream.team->ParallelFor(p.rows, Most(1, (1 << 12) / p.width), [&](int64_t begin, int64_t end) {
+    const CacheRowMaker maker(p.norm_weight, p.norm_eps, p.rotation, p.format, p.width);
+    for (int64_t r = begin; r < end; ++r) maker.Make(p.x + r * p.width, r, p.destination[r]);
+  });
 }
 
 // Softmax over the two tokens of each channel's scores, weighted sum of their values.
@@ -60,19 +61,28 @@ TW_INLINE F PoolPair(F kv0, F kv1, F score0, F score1) {
   return (e0 / sum) * kv0 + (e1 / sum) * kv1;
 }
 
-void Pool(const PoolParams& p) {
-  auto* pooled = static_cast<BF16*>(Scratch(Slot::kRow, p.width * 2));
-  for (int64_t g = 0; g < p.groups; ++g) {
-    const BF16* row = p.ratio == 1 ? p.kv_bf16 + g * p.width : pooled;
-    for (int64_t c = 0; p.ratio != 1 && c < p.width; c += kLanes) {
-      const int64_t n = p.width - c;
-      const F mixed = PoolPair(
-          LoadFirst(p.first_kv.data()[g] + c, n), LoadFirst(p.second_kv.data()[g] + c, n),
-          LoadFirst(p.first_score.data()[g] + c, n), LoadFirst(p.second_score.data()[g] + c, n));
-      StoreFirst(pooled + c, mixed, n);
-    }
-    RmsNorm(row, p.norm_weight, p.width, p.norm_eps, p.latent + g * p.width);
+// The values of a group before the norm, at `out`.
+void PoolGroup(const PoolParams& p, int64_t group, BF16* out) {
+  const auto g = static_cast<size_t>(group);
+  for (int64_t c = 0; c < p.width; c += kLanes) {
+    const int64_t n = p.width - c;
+    const F mixed =
+        PoolPair(LoadFirst(p.first_kv[g] + c, n), LoadFirst(p.second_kv[g] + c, n),
+                 LoadFirst(p.first_score[g] + c, n), LoadFirst(p.second_score[g] + c, n));
+    StoreFirst(out + c, mixed, n);
   }
+}
+
+void Pool(const PoolParams& p) {
+  const int64_t grain = Most(1, (1 << 13) / p.width);
+  p.stream.team->ParallelFor(p.groups, grain, [&](int64_t begin, int64_t end) {
+    auto* pooled = static_cast<BF16*>(Scratch(Slot::kRow, p.width * 2));
+    for (int64_t g = begin; g < end; ++g) {
+      if (p.ratio != 1) PoolGroup(p, g, pooled);
+      const BF16* row = p.ratio == 1 ? p.kv_bf16 + g * p.width : pooled;
+      RmsNorm(row, p.norm_weight, p.width, p.norm_eps, p.latent + g * p.width);
+    }
+  });
 }
 
 void EngramGather(const EngramGatherParams& p) {

@@ -121,6 +121,8 @@ void Sinkhorn(float* comb, int64_t n, int64_t rows, int iters, float eps) {
 
 // --- Coefficients and collapse. ---
 
+TW_INLINE int64_t MixesOf(int64_t streams_n) { return (2 + streams_n) * streams_n; }
+
 // From the products m of one row: pre and post mixes, and the matrix before Sinkhorn.
 void Coefficients(const HyperPredictParams& p, int64_t row, const float* product, float rr) {
   const int64_t n = p.streams_n;
@@ -136,65 +138,161 @@ void Coefficients(const HyperPredictParams& p, int64_t row, const float* product
   }
 }
 
-// u = bf16(sum_j mix_j X_j).
+// u = bf16(sum_j mix_j X_j) at channels [c, c + 16) of `n` streams; kN is n where it is known.
+template <int64_t kN>
+TW_INLINE void CollapseChannels(const BF16* streams, const float* mix, int64_t n, int64_t hidden,
+                                int64_t c, BF16* out) {
+  F sum = Zero();
+  for (int64_t j = 0; j < (kN > 0 ? kN : n); ++j) {
+    sum = sum + Set(mix[j]) * LoadFirst(streams + j * hidden + c, hidden - c);
+  }
+  StoreFirst(out + c, sum, hidden - c);
+}
+
 void CollapseRow(const BF16* streams, const float* mix, int64_t n, int64_t hidden, BF16* out) {
-  for (int64_t c = 0; c < hidden; c += kLanes) {
-    F sum = Zero();
-    for (int64_t j = 0; j < n; ++j) {
-      sum = sum + Set(mix[j]) * LoadFirst(streams + j * hidden + c, hidden - c);
+  int64_t c = 0;
+  for (; n == 4 && c + kLanes <= hidden; c += kLanes) {
+    CollapseChannels<4>(streams, mix, n, hidden, c, out);
+  }
+  for (; c < hidden; c += kLanes) CollapseChannels<0>(streams, mix, n, hidden, c, out);
+}
+
+// Products of kRows rows with kOuts rows of fn: lane l sums the columns k with k % 16 = l in
+// ascending k, and lanes are added in the one tree.
+template <int kRows, int kOuts>
+TW_INLINE void MixTile(const float* const* fn, const BF16* const* x, int64_t width, float* product,
+                       int64_t stride) {
+  F sum[kRows * kOuts];
+  for (F& lanes : sum) lanes = Zero();
+  for (int64_t k = 0; k < width; k += kLanes) {
+    F weight[kOuts];
+    for (int o = 0; o < kOuts; ++o) weight[o] = LoadFirst(fn[o] + k, width - k);
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) {
+      const F value = LoadFirst(x[r] + k, width - k);
+#pragma GCC unroll 8
+      for (int o = 0; o < kOuts; ++o) {
+        sum[r * kOuts + o] = sum[r * kOuts + o] + weight[o] * value;
+      }
     }
-    StoreFirst(out + c, sum, hidden - c);
+  }
+  float lane[kLanes];
+  Store(lane, SumLanes<kRows * kOuts>(sum));
+  for (int i = 0; i < kRows * kOuts; ++i) product[i / kOuts * stride + i % kOuts] = lane[i];
+}
+
+// Tiles of four outputs that the registers hold.
+#if defined(__AVX512F__)
+constexpr int kMixRows = 4;
+#else
+constexpr int kMixRows = 1;
+#endif
+constexpr int kMixOuts = 4;
+
+// Products of rows [begin, end) with fn's rows [out, out + kMixOuts); repeated ones fill a tile.
+void MixProducts(const HyperPredictParams& p, int64_t begin, int64_t end, int64_t out,
+                 float* product) {
+  const int64_t width = p.streams_n * p.hidden, mixes = MixesOf(p.streams_n);
+  const float* fn[kMixOuts];
+  for (int o = 0; o < kMixOuts; ++o) fn[o] = p.fn + Least(out + o, mixes - 1) * width;
+  const int64_t stride = (mixes + kMixOuts - 1) / kMixOuts * kMixOuts;
+  const BF16* x[kMixRows];
+  int64_t r = begin;
+  for (; r + kMixRows <= end; r += kMixRows) {
+    for (int i = 0; i < kMixRows; ++i) x[i] = p.streams + (r + i) * width;
+    MixTile<kMixRows, kMixOuts>(fn, x, width, product + r * stride + out, stride);
+  }
+  for (; r < end; ++r) {
+    x[0] = p.streams + r * width;
+    MixTile<1, kMixOuts>(fn, x, width, product + r * stride + out, stride);
   }
 }
 
-constexpr int64_t kPredictRows = 8;  // that share one pass over fn
-
-// Rows [begin, begin + rows), rows <= kPredictRows.
-void PredictRows(const HyperPredictParams& p, int64_t begin, int64_t rows) {
-  const int64_t n = p.streams_n;
-  const int64_t width = n * p.hidden;
-  const int64_t mixes = 2 * n + n * n;
-  float* wide = ScratchFloats(Slot::kInput, kPredictRows * PaddedWidth(width));
-  float* product = ScratchFloats(Slot::kMix, kPredictRows * mixes);
+// Everything behind the products of rows [begin, end).
+void PredictRows(const HyperPredictParams& p, int64_t begin, int64_t end, const float* product) {
+  const int64_t n = p.streams_n, width = n * p.hidden;
+  const int64_t stride = (MixesOf(n) + kMixOuts - 1) / kMixOuts * kMixOuts;
   auto* collapsed = static_cast<BF16*>(Scratch(Slot::kRow, p.hidden * 2));
-  const float* x[kPredictRows];
-  for (int64_t r = 0; r < rows; ++r) {
-    x[r] = wide + r * PaddedWidth(width);
-    WidenRow(p.streams + (begin + r) * width, width, wide + r * PaddedWidth(width));
-  }
-  const Matrix fn = {WeightFormat::kF32, p.fn, nullptr, mixes, width};
-  Multiply(fn, 0, mixes, x, rows, product, mixes);
-  for (int64_t i = 0; i < rows; ++i) {
-    const int64_t r = begin + i;
+  for (int64_t r = begin; r < end; ++r) {
     const BF16* streams = p.streams + r * width;
-    Coefficients(p, r, product + i * mixes,
+    Coefficients(p, r, product + r * stride,
                  InverseRms(SumOfSquares(streams, width), width, p.norm_eps));
     CollapseRow(streams, p.pre_in + r * n, n, p.hidden, collapsed);
     BF16* normed = p.normed + r * p.hidden;
     RmsNorm(collapsed, p.norm_weight, p.hidden, p.norm_eps, normed);
     RoundTrip(p.quantise, normed, p.hidden, p.normed_quantised + r * p.hidden);
   }
-  Sinkhorn(p.comb + begin * n * n, n, rows, p.sinkhorn_iters, p.hc_eps);
+  Sinkhorn(p.comb + begin * n * n, n, end - begin, p.sinkhorn_iters, p.hc_eps);
 }
 
+// fn is read once for a block of rows; its outputs are shared out where there are few blocks.
 void HyperPredict(const HyperPredictParams& p) {
-  const int64_t work = (2 * p.streams_n + p.streams_n * p.streams_n) * p.streams_n * p.hidden;
-  const int64_t grain = Most(1, kWorkWorthAThread / Most(1, work));
+  constexpr int64_t kRows = 16;
+  const int64_t tiles = (MixesOf(p.streams_n) + kMixOuts - 1) / kMixOuts;
+  const int64_t blocks = (p.rows + kRows - 1) / kRows;
+  float* product = ScratchFloats(Slot::kMix, p.rows * tiles * kMixOuts);
+  const int64_t work = Least(p.rows, kRows) * kMixOuts * p.streams_n * p.hidden;
+  const int64_t parts = blocks >= 4 * p.stream.team->size() ? 1 : tiles;
+  p.stream.team->ParallelFor(
+      blocks * parts, Most(1, kWorkWorthAThread / Most(1, work)), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t row = i / parts * kRows, part = i % parts;
+          for (int64_t t = part * tiles / parts; t < (part + 1) * tiles / parts; ++t) {
+            MixProducts(p, row, Least(row + kRows, p.rows), t * kMixOuts, product);
+          }
+        }
+      });
+  p.stream.team->ParallelFor(
+      p.rows, Most(1, (1 << 16) / (p.streams_n * p.hidden)),
+      [&](int64_t begin, int64_t end) { PredictRows(p, begin, end, product); });
+}
+
+void Collapse(const CollapseParams& p) {
+  const int64_t grain = Most(1, (1 << 16) / (p.streams_n * p.hidden));
   p.stream.team->ParallelFor(p.rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; r += kPredictRows) {
-      PredictRows(p, r, Least(kPredictRows, end - r));
+    auto* kept = static_cast<BF16*>(Scratch(Slot::kRow, p.hidden * 2));
+    for (int64_t r = begin; r < end; ++r) {
+      BF16* row = p.collapsed != nullptr ? p.collapsed + r * p.hidden : kept;
+      CollapseRow(p.streams + r * p.streams_n * p.hidden, p.pre_mix + r * p.streams_n, p.streams_n,
+                  p.hidden, row);
+      RmsNorm(row, p.norm_weight, p.hidden, p.norm_eps, p.normed + r * p.hidden);
     }
   });
 }
 
-void Collapse(const CollapseParams& p) {
-  auto* kept = static_cast<BF16*>(Scratch(Slot::kRow, p.hidden * 2));
-  for (int64_t r = 0; r < p.rows; ++r) {
-    BF16* row = p.collapsed != nullptr ? p.collapsed + r * p.hidden : kept;
-    CollapseRow(p.streams + r * p.streams_n * p.hidden, p.pre_mix + r * p.streams_n, p.streams_n,
-                p.hidden, row);
-    RmsNorm(row, p.norm_weight, p.hidden, p.norm_eps, p.normed + r * p.hidden);
+// --- Embedding and taps. ---
+
+void Embed(const EmbedParams& p) {
+  const int64_t grain = Most(1, (1 << 16) / (p.streams_n * p.hidden));
+  p.stream.team->ParallelFor(p.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin * p.streams_n; i < end * p.streams_n; ++i) {
+      const int64_t row = i / p.streams_n;
+      __builtin_memcpy(static_cast<void*>(p.streams + i * p.hidden),
+                       p.table + p.ids[row] * p.hidden, static_cast<size_t>(p.hidden) * 2);
+      p.pre_mix[i] = i % p.streams_n == 0 ? 1.0f : 0.0f;
+    }
+  });
+}
+
+void TapRow(const TapParams& p, int64_t row) {
+  BF16* out = p.out + row * p.out_stride;
+  const BF16* streams = p.streams + row * p.streams_n * p.hidden;
+  for (int64_t c = 0; c < p.hidden; c += kLanes) {
+    const int64_t left = p.hidden - c;
+    F sum = Zero();
+    for (int64_t j = 0; j < p.streams_n; ++j) {
+      sum = sum + LoadFirst(streams + j * p.hidden + c, left);
+    }
+    StoreFirst(out + c, sum / Set(static_cast<float>(p.streams_n)), left);
   }
+  RoundTrip(p.quantise, out, p.hidden, p.out_quantised + row * p.out_stride);
+}
+
+void Tap(const TapParams& p) {
+  const int64_t grain = Most(1, (1 << 16) / (p.streams_n * p.hidden));
+  p.stream.team->ParallelFor(p.rows, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r) TapRow(p, r);
+  });
 }
 
 }  // namespace

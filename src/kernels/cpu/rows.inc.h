@@ -114,14 +114,22 @@ void Encode(RowFormat format, const BF16* x, int64_t width, uint8_t* out) {
 
 // --- Norm and rotation. ---
 
-// sum_i x[i]^2 over the sixteen lanes.
+// sum_i x[i]^2 over the sixteen lanes of four sums, which hide the additions' latency: sum j takes
+// the sixteens i with i % 4 = j.
 TW_INLINE float SumOfSquares(const BF16* x, int64_t n) {
-  F sum = Zero();
-  for (int64_t c = 0; c < n; c += kLanes) {
-    const F value = LoadFirst(x + c, n - c);
-    sum = sum + value * value;
+  F sum[4] = {Zero(), Zero(), Zero(), Zero()};
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= n; c += 4 * kLanes) {
+    for (int j = 0; j < 4; ++j) {
+      const F value = LoadBF16(x + c + j * kLanes);
+      sum[j] = sum[j] + value * value;
+    }
   }
-  return SumLanes(sum);
+  for (int j = 0; c < n; c += kLanes, ++j) {
+    const F value = LoadFirst(x + c, n - c);
+    sum[j] = sum[j] + value * value;
+  }
+  return SumLanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
 // RMSNorm_w(x) = bf16(w * (x * rsqrt(mean(x^2) + eps))) (model.md 2).
