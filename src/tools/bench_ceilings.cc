@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -22,28 +23,34 @@ constexpr int64_t kMostStreams = 8;
 constexpr int64_t kPieceUnit = kMostStreams * kReadStep;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 
-double LoopSeconds(const base::ThreadTeam& team, const PeakLoop& loop, int64_t turns) {
-  const auto begin = std::chrono::steady_clock::now();
+// Keeps in best_s[t] the least time that piece t of the team took for `turns`; each piece times
+// itself, so that a member that is held up spoils no more than its own sample.
+void RunLoop(const base::ThreadTeam& team, const PeakLoop& loop, int64_t turns,
+             std::vector<double>* best_s) {
   team.ParallelFor(team.size(), 1, [&](int64_t from, int64_t to) {
-    for (int64_t t = from; t < to; ++t) loop.run(turns);
+    for (int64_t t = from; t < to; ++t) {
+      const auto begin = std::chrono::steady_clock::now();
+      loop.run(turns);
+      double& best = (*best_s)[static_cast<size_t>(t)];
+      best = std::min(best, SecondsSince(begin));
+    }
   });
-  return SecondsSince(begin);
 }
 
 Peak PeakOf(const base::ThreadTeam& team, const PeakLoop& loop) {
-  constexpr int kTrials = 20;  // the first ones wake the team and the wide units
   constexpr int64_t kTrialTurns = 2'000;
-  double trial_s = 1e30;
-  for (int trial = 0; trial < kTrials; ++trial) {
-    trial_s = std::min(trial_s, LoopSeconds(team, loop, kTrialTurns));
-  }
+  constexpr int kTrials = 20;  // the first ones wake the team and the wide units
+  std::vector<double> best_s(static_cast<size_t>(team.size()), 1e30);
+  for (int trial = 0; trial < kTrials; ++trial) RunLoop(team, loop, kTrialTurns, &best_s);
+  const double trial_s = *std::min_element(best_s.begin(), best_s.end());
   const auto turns = static_cast<int64_t>(kTrialTurns * kPeakSampleSeconds / trial_s) + 1;
-  double best_s = 1e30;
-  for (int sample = 0; sample < kPeakSamples; ++sample) {
-    best_s = std::min(best_s, LoopSeconds(team, loop, turns));
+  std::fill(best_s.begin(), best_s.end(), 1e30);
+  for (int sample = 0; sample < kPeakSamples; ++sample) RunLoop(team, loop, turns, &best_s);
+  Peak peak{.instruction = std::string(loop.instruction)};
+  for (const double s : best_s) {
+    peak.gflop_s += static_cast<double>(turns * loop.operations) / s / 1e9;
   }
-  const double operations = static_cast<double>(turns * loop.operations * team.size());
-  return {operations / best_s / 1e9, std::string(loop.instruction)};
+  return peak;
 }
 
 }  // namespace

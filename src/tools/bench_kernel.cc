@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/machine.h"
 #include "tools/bench_ceilings.h"
 #include "tools/bench_clock.h"
 #include "tools/bench_op.h"
@@ -81,7 +82,7 @@ Status MeasureOp(const Rig& rig, const OpEntry& entry,
 int64_t MemoryToUse(const KernelBenchOptions& options) {
   constexpr int64_t kUnknown = int64_t{4} << 30;
   if (options.memory_bytes > 0) return options.memory_bytes;
-  const int64_t available = AvailableMemoryBytes();
+  const int64_t available = base::FreeMemoryBytes();
   return available > 0 ? available / 2 : kUnknown;
 }
 

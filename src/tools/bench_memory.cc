@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <string>
 
+#include "base/check.h"
+#include "base/math.h"
 #include "base/rng.h"
+#include "tensor/buffer.h"
 
 namespace thalweg::tools::bench {
 namespace {
 
+constexpr int64_t kChunkBytes = int64_t{64} << 20;  // untouched pages cost nothing
 constexpr int64_t kPatternBytes = int64_t{1} << 20;
 constexpr int64_t kDistinctValues = int64_t{1} << 16;
 
@@ -27,16 +29,6 @@ uint32_t Word(int64_t i, uint64_t seed) {
 
 }  // namespace
 
-int64_t AvailableMemoryBytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string key;
-  int64_t kib = 0;
-  for (std::string rest; file >> key >> kib; std::getline(file, rest)) {
-    if (key == "MemAvailable:") return kib * 1024;
-  }
-  return 0;
-}
-
 void FillRandom(uint8_t* out, int64_t bytes, uint64_t seed) {
   const int64_t made = std::min(bytes, kPatternBytes);
   for (int64_t at = 0; at < made; at += 16) {
@@ -45,6 +37,19 @@ void FillRandom(uint8_t* out, int64_t bytes, uint64_t seed) {
     std::memcpy(out + at, words.data(), static_cast<size_t>(std::min<int64_t>(16, made - at)));
   }
   Repeat(out, made, bytes);
+}
+
+std::byte* Memory::TakeBytes(int64_t bytes) {
+  const int64_t rounded = base::RoundUp(bytes, tensor::kAlignBytes);
+  if (chunks_.empty() || used_ + rounded > chunks_.back().bytes()) {
+    Result<tensor::LargeBuffer> chunk =
+        tensor::LargeBuffer::Allocate(std::max(rounded, kChunkBytes));
+    TW_CHECK(chunk.ok());  // callers ask for no more than is free
+    chunks_.push_back(std::move(chunk).value());
+    used_ = 0;
+  }
+  used_ += rounded;
+  return chunks_.back().data() + used_ - rounded;
 }
 
 BF16* Memory::SmallBF16(int64_t count) {

@@ -1,29 +1,27 @@
-// Memory of one bench, filled with values that keep arithmetic sane, and how much there is.
+// Memory of one bench, filled with values that keep arithmetic sane.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 
-#include "tensor/buffer.h"
 #include "tensor/formats.h"
+#include "tensor/large_buffer.h"
 
 namespace thalweg::tools::bench {
 
 using tensor::BF16;
 
-// Bytes that a process may still take without swapping; 0 when the system does not say.
-int64_t AvailableMemoryBytes();
-
 // Fills with random bytes, the same in every run, that repeat after a megabyte.
 void FillRandom(uint8_t* out, int64_t bytes, uint64_t seed);
 
-// Buffers that live and die together.
+// Arrays that live and die together, in huge pages as weights and caches of a model are.
 class Memory {
  public:
-  // Zeroed.
+  // Zeroed, aligned to a cache line.
   template <typename T>
   T* Take(int64_t count) {
-    return buffers_.emplace_back(count * static_cast<int64_t>(sizeof(T))).template as<T>();
+    return reinterpret_cast<T*>(TakeBytes(count * static_cast<int64_t>(sizeof(T))));
   }
   // Values of either sign, between 2^-7 and 2^-5 in magnitude.
   BF16* SmallBF16(int64_t count);
@@ -33,7 +31,10 @@ class Memory {
   float* Uniform(int64_t count, float low, float high);
 
  private:
-  std::deque<tensor::Buffer> buffers_;
+  std::byte* TakeBytes(int64_t bytes);
+
+  std::deque<tensor::LargeBuffer> chunks_;
+  int64_t used_ = 0;  // of the last chunk
 };
 
 }  // namespace thalweg::tools::bench

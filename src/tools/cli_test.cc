@@ -89,6 +89,41 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("bench nothing", "nothing");
 }
 
+TEST(Cli, BodiesThatDoNotExistTogetherAreRefused) {
+  ExpectError("run --backend reference --numerics fast x", "use --backend cpu");
+  ExpectError("run --backend reference --cpu-target generic x", "use --backend cpu");
+  ExpectError("run --cpu-target abacus x", "generic");
+  ExpectError("run --numerics sloppy x", "one of exact, fast");
+  ExpectError("run --repack sometimes x", "one of auto, always, never");
+  ExpectError("run --pin maybe x", "one of auto, on, off");
+  ExpectError("verify --numerics fast " + kData + "/tiny-a", "use --backend cpu");
+}
+
+TEST(Cli, ThreadsPinningAndRepackingChangeNoBit) {
+  const std::string run = "run --temperature 0 --max-tokens 4 --stats 'Hello' 2>&1 | grep logits";
+  const std::string expected = RunProgram(run).text;
+  ASSERT_NE(expected.find("logits"), std::string::npos);
+  for (const std::string options : {"--threads 1", "--threads 3 --pin off", "--pin on",
+                                    "--repack never", "--repack always", "--cpu-target generic"}) {
+    EXPECT_EQ(RunProgram("run " + options + run.substr(3)).text, expected) << options;
+  }
+}
+
+TEST(Cli, InspectKernelsNamesTheChosenTarget) {
+  const Outcome outcome = RunProgram("inspect kernels --json");
+  EXPECT_EQ(outcome.code, 0);
+  const Result<base::Json> json = base::ParseJson(outcome.text, "kernels");
+  ASSERT_TRUE(json.ok());
+  int chosen = 0;
+  for (const base::Json& target : (*json)[1]["targets"]) {
+    EXPECT_EQ(target["supported"].get<bool>(), target["missing"].empty()) << target["name"];
+    EXPECT_EQ(target["ops"].size(), 18u);
+    chosen += target["chosen"].get<bool>() ? 1 : 0;
+  }
+  EXPECT_EQ(chosen, 1);
+  EXPECT_NE(RunProgram("inspect kernels").text.find("chosen"), std::string::npos);
+}
+
 TEST(Cli, PromptLongerThanTheContext) {
   const std::filesystem::path file =
       std::filesystem::temp_directory_path() / "thalweg_long_prompt.txt";

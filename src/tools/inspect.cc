@@ -2,6 +2,8 @@
 
 #include "checkpoint/expected.h"
 #include "checkpoint/token_map.h"
+#include "kernels/backends.h"
+#include "model/packing.h"
 #include "tools/inspect_report.h"
 
 namespace thalweg::tools {
@@ -54,6 +56,9 @@ Status Inspect(const InspectOptions& options) {
   report.layers = checkpoint::PlanLayers(report.config);
   TW_ASSIGN(report.engram, checkpoint::BuildEngramTables(report.config));
   report.inventory = ExpectedInventory(report.config);
+  report.repacked = {
+      model::PackedBytes(report.config, kernels::CpuOps(kernels::Numerics::kExact), true),
+      model::PackedBytes(report.config, kernels::CpuOps(kernels::Numerics::kFast), true)};
   if (options.check) TW_TRY(Check(options.path, report));
   *options.out << (options.json ? ReportJson(report) : ReportTables(report));
   return {};

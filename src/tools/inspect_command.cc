@@ -1,33 +1,16 @@
 // `thalweg inspect` and `thalweg synth`: what a checkpoint is, and a random one of any shape.
 #include <fmt/format.h>
 
-#include "base/json.h"
-#include "kernels/backends.h"
 #include "tools/command.h"
 #include "tools/inspect.h"
+#include "tools/inspect_kernels.h"
 #include "tools/synth.h"
 
 namespace thalweg::tools {
 namespace {
 
-// `thalweg inspect kernels`: the backends of this build and the instruction sets they were compiled
-// for.
 int InspectKernels(bool json) {
-  if (json) {
-    base::Json backends = base::Json::array();
-    for (const kernels::BackendInfo& b : kernels::Backends()) {
-      backends.push_back({{"name", b.name}, {"target", b.target}, {"about", b.about}});
-    }
-    fmt::print("{}\n", backends.dump());
-    return kExitOk;
-  }
-  for (const kernels::BackendInfo& b : kernels::Backends()) {
-    fmt::print("{:<10} {:<8} {}\n", b.name, b.target, b.about);
-  }
-  for (const kernels::CpuTarget& target : kernels::CpuTargets()) {
-    fmt::print("  cpu target {:<8} {}\n", target.name,
-               target.supported ? "supported" : "not on this processor");
-  }
+  fmt::print("{}", json ? KernelJson().dump(2) + "\n" : KernelTables());
   return kExitOk;
 }
 

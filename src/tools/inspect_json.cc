@@ -73,6 +73,7 @@ std::string ReportJson(const InspectReport& report) {
       {"layers", Layers(report)},
       {"inventory", Inventory(report)},
       {"active_parameters", {{"prefill", active.prefill}, {"decode", active.decode}}},
+      {"repacked_bytes", {{"exact", report.repacked.exact}, {"fast", report.repacked.fast}}},
       {"kv_bytes_per_token", checkpoint::KvBytesPerToken(config)},
       {"window_bytes_per_sequence", checkpoint::WindowBytesPerSequence(config)},
       {"engram", Engram(report)},

@@ -20,8 +20,16 @@ struct CheckedFacts {
   int64_t distinct_tokens = 0;  // compressed ids
 };
 
+// Bytes that the weights take beside the mapped file when the cpu backend lays them out anew (with
+// the draft module); 0: its bodies read the stored form.
+struct RepackedBytes {
+  int64_t exact = 0;
+  int64_t fast = 0;
+};
+
 struct InspectReport {
   checkpoint::Config config;
+  RepackedBytes repacked;
   std::vector<checkpoint::LayerPlan> layers;
   std::vector<checkpoint::CategoryTotal> inventory;  // expected, or as stored after a check
   std::vector<checkpoint::EngramTable> engram;

@@ -97,6 +97,18 @@ std::string Active(const Config& config) {
                      static_cast<double>(active.decode) * 1e-9);
 }
 
+// What the cpu backend adds when it lays weights out anew at load, on one rank.
+std::string Repacked(const RepackedBytes& bytes) {
+  std::string out;
+  if (bytes.exact > 0)
+    out += fmt::format("{:<24} {:>10.2f}\n", "repacked, exact",
+                       InGiB(static_cast<double>(bytes.exact)));
+  if (bytes.fast > 0)
+    out +=
+        fmt::format("{:<24} {:>10.2f}\n", "repacked, fast", InGiB(static_cast<double>(bytes.fast)));
+  return out;
+}
+
 // Weights of one rank when routed experts are spread evenly and the Engram tables stay on the host.
 std::string WeightPlan(const InspectReport& report) {
   double experts = 0;
@@ -113,6 +125,7 @@ std::string WeightPlan(const InspectReport& report) {
   out += fmt::format("{:<24} {:>10.2f} {:>10.2f} {:>10.2f} {:>10.2f}\n", "each, without Engram",
                      InGiB(rest + experts), InGiB(rest + experts / 2), InGiB(rest + experts / 4),
                      InGiB(rest + experts / 8));
+  out += Repacked(report.repacked);
   if (engram == 0) return out;
   return out + fmt::format("{:<24} {:>10.2f}\n", "Engram, once per host", InGiB(engram));
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "base/log.h"
-#include "kernels/backends.h"
 #include "tools/progress.h"
 
 namespace thalweg::tools {
@@ -17,6 +16,22 @@ std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
   for (const kernels::BackendInfo& backend : kernels::Backends()) names.push_back(backend.name);
   return names;
+}
+
+std::vector<std::string> TargetNames() {
+  std::vector<std::string> names;
+  for (const kernels::CpuTarget& target : kernels::CpuTargets()) names.emplace_back(target.name);
+  return names;
+}
+
+kernels::Numerics NumericsFrom(const OptionValues& values) {
+  return values.Text("numerics") == "fast" ? kernels::Numerics::kFast : kernels::Numerics::kExact;
+}
+
+model::Repack RepackFrom(const OptionValues& values) {
+  const std::string repack = values.Text("repack");
+  if (repack == "always") return model::Repack::kAlways;
+  return repack == "never" ? model::Repack::kNever : model::Repack::kAuto;
 }
 
 // Names of the published engine that this one honours but does not act on yet are refused, not
@@ -44,22 +59,56 @@ Result<std::unique_ptr<checkpoint::Checkpoint>> OpenCheckpoint(const SessionOpti
 
 }  // namespace
 
+std::vector<OptionRow> MachineOptionRows() {
+  return {{.name = "backend",
+           .help = "arithmetic bodies",
+           .fallback = "cpu",
+           .choices = BackendNames()},
+          {.name = "numerics",
+           .help = "how products are computed: exact (operands as published) or fast (activations "
+                   "rounded to int8; cpu backend)",
+           .fallback = "exact",
+           .choices = {"exact", "fast"}},
+          {.name = "cpu-target",
+           .help = "instruction set of the cpu backend; without it the best of this processor",
+           .choices = TargetNames()},
+          {.name = "threads",
+           .kind = OptionKind::kInteger,
+           .help = "CPU threads; 0: one for each physical core that the process may use",
+           .fallback = "0",
+           .most = 4096},
+          {.name = "pin",
+           .help = "keep each thread on one core; auto: when there is one for every core",
+           .fallback = "auto",
+           .choices = {"auto", "on", "off"}}};
+}
+
+Result<const kernels::Ops*> OpsFrom(const OptionValues& values) {
+  const std::string backend = values.Text("backend");
+  const std::string target = values.Text("cpu-target");
+  return kernels::FindBackend(
+      {.name = backend, .numerics = NumericsFrom(values), .target = target});
+}
+
+base::Pinning PinningFrom(const OptionValues& values) {
+  const std::string pin = values.Text("pin");
+  if (pin == "on") return base::Pinning::kOn;
+  return pin == "off" ? base::Pinning::kOff : base::Pinning::kAuto;
+}
+
 std::vector<OptionRow> ModelOptionRows() {
-  return {
+  std::vector<OptionRow> rows = MachineOptionRows();
+  const std::vector<OptionRow> own = {
       {.name = "model",
        .help =
            "folder of the checkpoint; without it the small checkpoint that comes with the program",
        .environment = "DEEPINFER_HF_MODEL_DIR",
        .value_name = "DIR"},
-      {.name = "backend",
-       .help = "arithmetic bodies",
-       .fallback = "cpu",
-       .choices = BackendNames()},
-      {.name = "threads",
-       .kind = OptionKind::kInteger,
-       .help = "CPU threads; 0: as many as the process may use",
-       .fallback = "0",
-       .most = 4096},
+      {.name = "repack",
+       .help = "lay weights out anew at load for speed: auto (when memory is free), always, never "
+               "(multiply straight from the mapped file); results have the same bits",
+       .fallback = "auto",
+       .choices = {"auto", "always", "never"}},
       {.name = "max-rows",
        .kind = OptionKind::kInteger,
        .help = "rows of one forward: the chunk of a prefill",
@@ -89,6 +138,8 @@ std::vector<OptionRow> ModelOptionRows() {
        .fallback = "warn",
        .choices = {"debug", "info", "warn", "error", "off"}},
   };
+  rows.insert(rows.end(), own.begin(), own.end());
+  return rows;
 }
 
 std::vector<OptionRow> ReplayOptionRows(std::string_view fallback) {
@@ -136,6 +187,10 @@ Result<SessionOptions> SessionOptions::From(const OptionValues& values) {
   SessionOptions options;
   TW_ASSIGN(options.folder, ModelFolder(values));
   options.backend = values.Text("backend");
+  options.numerics = NumericsFrom(values);
+  options.cpu_target = values.Text("cpu-target");
+  options.pinning = PinningFrom(values);
+  options.repack = RepackFrom(values);
   options.threads = static_cast<int>(values.Integer("threads"));
   options.max_rows = values.Integer("max-rows");
   return options;
@@ -152,8 +207,10 @@ Result<Session> OpenSession(const SessionOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Progress progress("loading", 4);
   Session session;
-  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend({options.backend}));
-  session.team = std::make_unique<base::ThreadTeam>(options.threads);
+  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend({.name = options.backend,
+                                                           .numerics = options.numerics,
+                                                           .target = options.cpu_target}));
+  session.team = std::make_unique<base::ThreadTeam>(options.threads, options.pinning);
   TW_ASSIGN(session.checkpoint, OpenCheckpoint(options));
   progress.Advance("tokenizer");
   TW_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::Load(options.folder / "tokenizer.json"));
@@ -166,8 +223,12 @@ Result<Session> OpenSession(const SessionOptions& options) {
   model_options.max_rows = options.max_rows;
   model_options.max_sequences = options.max_sequences;
   model_options.max_tokens = options.max_tokens;
+  model_options.repack = options.repack;
   TW_ASSIGN(session.model, model::Model::Load(*session.checkpoint, model_options));
   progress.Advance("ready");
+  spdlog::info("{} threads{}, {} MiB of weights repacked", session.team->size(),
+               session.team->pinned() ? ", pinned" : "", session.model->packed_bytes() >> 20);
+  session.team->PinCaller();
   session.load_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return session;

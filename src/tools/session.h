@@ -10,6 +10,7 @@
 
 #include "base/thread_team.h"
 #include "checkpoint/checkpoint.h"
+#include "kernels/backends.h"
 #include "model/model.h"
 #include "model/replay.h"
 #include "text/tokenizer.h"
@@ -17,7 +18,13 @@
 
 namespace thalweg::tools {
 
-// Rows of the options that every command with a model takes.
+// Rows of the options that choose bodies and threads: backend, numerics, cpu-target, threads, pin.
+std::vector<OptionRow> MachineOptionRows();
+// The bodies that those options name; an error says which combinations there are.
+Result<const kernels::Ops*> OpsFrom(const OptionValues& values);
+base::Pinning PinningFrom(const OptionValues& values);
+
+// Rows of the options that every command with a model takes, those above among them.
 std::vector<OptionRow> ModelOptionRows();
 // Rows of the replay options; `fallback` is the command's default mode.
 std::vector<OptionRow> ReplayOptionRows(std::string_view fallback);
@@ -29,7 +36,11 @@ Result<std::filesystem::path> ModelFolder(const OptionValues& values);
 struct SessionOptions {
   std::filesystem::path folder;
   std::string backend;
+  kernels::Numerics numerics = kernels::Numerics::kExact;
+  std::string cpu_target;  // empty: the best one
   int threads = 0;
+  base::Pinning pinning = base::Pinning::kAuto;
+  model::Repack repack = model::Repack::kAuto;
   int64_t max_rows = 512;
   int64_t max_sequences = 1;
   int64_t max_tokens = 0;  // 0: one full context

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "base/mapped_file.h"
-#include "kernels/backends.h"
 #include "tools/command.h"
 #include "tools/compare.h"
 #include "tools/dump.h"
@@ -21,7 +20,8 @@ Result<int> RunVerify(const OptionValues& values) {
   VerifyOptions options;
   options.golden_dir = values.positionals().front();
   options.threads = static_cast<int>(values.Integer("threads"));
-  TW_ASSIGN(options.ops, kernels::FindBackend({values.Text("backend")}));
+  options.pinning = PinningFrom(values);
+  TW_ASSIGN(options.ops, OpsFrom(values));
   TW_ASSIGN(const VerifyReport report, Verify(options));
   fmt::print("{}", values.Flag("json") ? ToJson(report).dump() + "\n" : ToText(report));
   return report.ok() ? kExitOk : kExitCheckFailed;
@@ -110,10 +110,7 @@ std::vector<OptionRow> CompareRows() {
 }  // namespace
 
 Command VerifyCommand() {
-  std::vector<OptionRow> rows;
-  for (OptionRow& row : ModelOptionRows()) {
-    if (row.name == "backend" || row.name == "threads") rows.push_back(std::move(row));
-  }
+  std::vector<OptionRow> rows = MachineOptionRows();
   rows.front().fallback = "reference";
   rows.push_back(JsonRow());
   return {.name = "verify",

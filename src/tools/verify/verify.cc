@@ -43,7 +43,7 @@ Result<VerifyReport> Verify(const VerifyOptions& options) {
   TW_ASSIGN(const auto checkpoint, checkpoint::Checkpoint::Open(options.golden_dir / "model"));
   TW_ASSIGN(const Limits limits, ReadLimits(golden, options.ops->same_rounding));
   TW_ASSIGN(const int64_t rows, LongestForward(golden));
-  const base::ThreadTeam team(options.threads);
+  const base::ThreadTeam team(options.threads, options.pinning);
   TW_ASSIGN(const auto model, LoadModel(checkpoint, options, team, rows));
   VerifyReport report{.folder = options.golden_dir.string(),
                       .backend = std::string(options.ops->name),

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/status.h"
+#include "base/thread_team.h"
 #include "kernels/ops.h"
 #include "tensor/row_format.h"
 #include "tools/verify/report.h"
@@ -15,6 +16,7 @@ struct VerifyOptions {
   std::filesystem::path golden_dir;
   const kernels::Ops* ops = nullptr;  // the backend; not owned
   int threads = 0;                    // 0: as many as the process may use
+  base::Pinning pinning = base::Pinning::kAuto;
   // Leave out the stages after the first one that fails: what a test of the checks itself needs.
   bool stop_at_first_failure = false;
 
