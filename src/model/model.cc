@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "checkpoint/expected.h"
 #include "checkpoint/token_map.h"
@@ -67,14 +66,20 @@ int64_t StateBytes(const Config& config, const ModelOptions& options) {
   return plan.cache_blocks + plan.sequence_slots + plan.workspace;
 }
 
-Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
-                             const ModelOptions& options) {
+// Everything that follows from the config; no weights yet.
+ModelParts PlanParts(const Config& config, const ModelOptions& options) {
   ModelParts parts;
-  parts.config = checkpoint.config();
+  parts.config = config;
   parts.options = options;
   parts.plans = checkpoint::PlanLayers(parts.config);
   parts.owner_of_layer = OwnerOfLayer(parts.config, parts.plans);
   parts.frequencies = MakeRopeFrequencies(parts.config);
+  return parts;
+}
+
+Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
+                             const ModelOptions& options) {
+  ModelParts parts = PlanParts(checkpoint.config(), options);
   TW_ASSIGN(parts.weights, BindWeights(checkpoint));
   TW_ASSIGN(parts.packed, PackWeights(options, StateBytes(parts.config, options), &parts.weights));
   if (parts.packed.bytes() > 0) checkpoint.GiveBackPages();  // nobody reads the stored form again
@@ -85,6 +90,15 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
     parts.token_map = map.ids;
   }
   return parts;
+}
+
+Status CheckRows(const Config& c, const ModelOptions& options) {
+  TW_CHECK(options.ops != nullptr && options.team != nullptr);
+  if (options.max_rows >= c.dspark_block_size * options.max_sequences && options.max_rows >= 1)
+    return {};
+  return base::InvalidArgument(
+      fmt::format("{} rows in one step are too few for draft blocks of {} sequences",
+                  options.max_rows, options.max_sequences));
 }
 
 }  // namespace
@@ -106,7 +120,7 @@ struct Model::State {
         workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes()) {}
 
   Status CheckChunk(const Chunk& chunk) const;
-  Status CheckChunks(std::span<const Chunk> chunks) const;
+  Status CheckChunks(std::span<const Chunk> chunks);
   Status Prepare(std::span<const Chunk> chunks);
   void Forward(Run& run);
   void Head(Run& run, StepOutput* output);
@@ -114,6 +128,7 @@ struct Model::State {
   ModelParts parts;
   kvpool::Pool pool;
   Workspace workspace;
+  StepLists lists;
 };
 
 Status Model::State::CheckChunk(const Chunk& chunk) const {
@@ -147,14 +162,14 @@ Status Model::State::CheckChunk(const Chunk& chunk) const {
   return {};
 }
 
-Status Model::State::CheckChunks(std::span<const Chunk> chunks) const {
+Status Model::State::CheckChunks(std::span<const Chunk> chunks) {
   int64_t rows = 0;
-  std::unordered_set<int32_t> seen;
+  lists.seen.assign(static_cast<size_t>(parts.options.max_sequences), 0);
   for (const Chunk& chunk : chunks) {
     TW_TRY(CheckChunk(chunk));
-    if (!seen.insert(static_cast<int32_t>(chunk.sequence)).second) {
-      return base::InvalidArgument("a sequence appears twice in one step");
-    }
+    uint8_t& seen = lists.seen[static_cast<size_t>(chunk.sequence)];
+    if (seen != 0) return base::InvalidArgument("a sequence appears twice in one step");
+    seen = 1;
     rows += static_cast<int64_t>(chunk.tokens.size());
   }
   if (rows == 0) return base::InvalidArgument("a step without rows");
@@ -189,7 +204,7 @@ Status Model::State::Prepare(std::span<const Chunk> chunks) {
 
 void Model::State::Forward(Run& run) {
   const Config& c = run.config();
-  run.engram_rows = HashEngramRows(run.parts, run.pool, run.batch);
+  HashEngramRows(run);
   run.ops().embed({.stream = run.stream(),
                    .rows = run.rows(),
                    .streams_n = c.hc_mult,
@@ -205,7 +220,8 @@ void Model::State::Forward(Run& run) {
 // else.
 void Model::State::Head(Run& run, StepOutput* output) {
   const Config& c = run.config();
-  std::vector<int64_t> wanted;
+  std::vector<int64_t>& wanted = run.lists.wanted;
+  wanted.clear();
   for (const SequenceRows& s : run.batch.sequences) {
     if (s.logits == LogitRows::kNone || s.rows == 0) continue;
     const int64_t first = s.logits == LogitRows::kAll ? 0 : s.rows - 1;
@@ -237,14 +253,19 @@ void Model::State::Head(Run& run, StepOutput* output) {
 
 Result<std::unique_ptr<Model>> Model::Load(const checkpoint::Checkpoint& checkpoint,
                                            const ModelOptions& options) {
-  TW_CHECK(options.ops != nullptr && options.team != nullptr);
-  const Config& c = checkpoint.config();
-  if (options.max_rows < c.dspark_block_size * options.max_sequences || options.max_rows < 1) {
-    return base::InvalidArgument(
-        fmt::format("{} rows in one step are too few for draft blocks of {} sequences",
-                    options.max_rows, options.max_sequences));
-  }
+  TW_TRY(CheckRows(checkpoint.config(), options));
   TW_ASSIGN(ModelParts parts, MakeParts(checkpoint, options));
+  const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
+  return std::unique_ptr<Model>(new Model(std::make_unique<State>(std::move(parts), geometry)));
+}
+
+Result<std::unique_ptr<Model>> Model::FromWeights(const Config& config, Weights weights,
+                                                  const ModelOptions& options) {
+  TW_CHECK(!config.HasEngram());
+  TW_CHECK_EQ(weights.layers.size(), checkpoint::PlanLayers(config).size());
+  TW_TRY(CheckRows(config, options));
+  ModelParts parts = PlanParts(config, options);
+  parts.weights = std::move(weights);
   const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
   return std::unique_ptr<Model>(new Model(std::make_unique<State>(std::move(parts), geometry)));
 }
@@ -262,8 +283,8 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   State& s = *state_;
   TW_TRY(s.CheckChunks(chunks));
   TW_TRY(s.Prepare(chunks));
-  Batch batch = MakeBatch(chunks, s.pool, s.parts.frequencies);
-  Run run{s.parts, s.pool, s.workspace, batch, probe};
+  FillBatch(chunks, s.pool, s.parts.frequencies, &s.lists.batch);
+  Run run{s.parts, s.pool, s.workspace, s.lists, probe};
   s.Forward(run);
   if (run.rows() > 0 && has_draft()) {
     const auto width =
@@ -295,10 +316,12 @@ Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output,
           fmt::format("token id {} is outside the vocabulary", request.token));
     }
   }
-  *output = {};
+  output->tokens.clear();
+  output->confidence.clear();
+  output->logits.clear();
   if (requests.empty()) return {};
-  Batch batch = MakeDraftBatch(requests, s.pool, s.parts);
-  Run run{s.parts, s.pool, s.workspace, batch, probe};
+  FillDraftBatch(requests, s.pool, s.parts, &s.lists);
+  Run run{s.parts, s.pool, s.workspace, s.lists, probe};
   DraftBlock(run, output);
   return {};
 }

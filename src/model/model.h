@@ -16,6 +16,8 @@
 
 namespace thalweg::model {
 
+struct Weights;
+
 // Whether weights are laid out anew at load for the backend (model/packing.h).
 enum class Repack {
   kAuto,    // when the machine has the memory
@@ -71,6 +73,11 @@ class Model {
   // few rows.
   static Result<std::unique_ptr<Model>> Load(const checkpoint::Checkpoint& checkpoint,
                                              const ModelOptions& options);
+
+  // The same from weights in memory, multiplied as they come: packed already, or in their stored
+  // forms. The config is valid and has no Engram; the weights' memory must outlive the model.
+  static Result<std::unique_ptr<Model>> FromWeights(const checkpoint::Config& config,
+                                                    Weights weights, const ModelOptions& options);
 
   Model(const Model&) = delete;
   Model& operator=(const Model&) = delete;
