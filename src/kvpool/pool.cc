@@ -26,6 +26,7 @@ Pool::Pool(Geometry geometry, int64_t blocks, int64_t sequences)
         tensor::Buffer(geometry_.window_layers * geometry_.RingRows() * geometry_.WindowRowBytes());
     s.pending = tensor::Buffer(pending_floats * static_cast<int64_t>(sizeof(float)));
     s.history.assign(static_cast<size_t>(geometry_.HistoryRows()), 0);
+    s.blocks.reserve(static_cast<size_t>(blocks));  // so that a step never allocates
   }
 }
 

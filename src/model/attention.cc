@@ -66,10 +66,19 @@ void ProjectQueryAndWindow(Run& run, int layer) {
                     .projections = {&query, 1}});
 }
 
-AttentionKeys TargetKeys(Run& run, int layer) {
+void AttentionKeys::Clear() {
+  window.clear();
+  selected.clear();
+  window_end.clear();
+  selection = nullptr;
+  topk = 0;
+}
+
+const AttentionKeys& TargetKeys(Run& run, int layer) {
   const kvpool::Geometry& g = run.pool.geometry();
   const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
-  AttentionKeys keys;
+  AttentionKeys& keys = run.lists.keys;
+  keys.Clear();
   for (const SequenceRows& s : run.batch.sequences) {
     keys.window.push_back({.ring = run.pool.Ring(s.id, layer),
                            .ring_rows = g.RingRows(),

@@ -11,51 +11,62 @@ void Gather(const std::vector<int64_t>& kept, std::vector<T>* values) {
   values->resize(kept.size());
 }
 
-void AppendChunk(const Chunk& chunk, int64_t start, Batch* batch) {
-  const auto count = static_cast<int64_t>(chunk.tokens.size());
-  const auto sequence = static_cast<int32_t>(batch->sequences.size());
-  batch->sequences.push_back(
-      {chunk.sequence, batch->rows(), count, start, chunk.decoder_from, chunk.logits});
-  for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i);
-    batch->ids.push_back(chunk.tokens[at]);
-    batch->position.push_back(start + i);
-    batch->row_sequence.push_back(sequence);
-    batch->image.push_back(chunk.image.empty() ? 0 : chunk.image[at]);
-  }
+}  // namespace
+
+void Batch::Clear() {
+  sequences.clear();
+  ids.clear();
+  position.clear();
+  row_sequence.clear();
+  image.clear();
 }
 
-}  // namespace
+void Batch::Append(const SequenceRows& sequence, std::span<const int32_t> tokens,
+                   std::span<const uint8_t> marks) {
+  const auto number = static_cast<int32_t>(sequences.size());
+  sequences.push_back(sequence);
+  sequences.back().first_row = rows();
+  sequences.back().rows = static_cast<int64_t>(tokens.size());
+  ids.insert(ids.end(), tokens.begin(), tokens.end());
+  for (int64_t i = 0; i < sequences.back().rows; ++i) position.push_back(sequence.start + i);
+  row_sequence.resize(ids.size(), number);
+  image.insert(image.end(), marks.begin(), marks.end());
+  image.resize(ids.size(), 0);
+}
 
 void Batch::SetAngles(const RopeFrequencies& frequencies) {
   plain.Set(position, frequencies.plain);
   compressed.Set(position, frequencies.compressed);
 }
 
-std::vector<int64_t> Batch::KeepDecoderRows(const RopeFrequencies& frequencies) {
-  std::vector<int64_t> kept;
+void Batch::KeepDecoderRows(const RopeFrequencies& frequencies, std::vector<int64_t>* kept) {
+  kept->clear();
   for (SequenceRows& s : sequences) {
     const int64_t skipped = std::clamp<int64_t>(s.decoder_from - s.start, 0, s.rows);
-    const auto first = static_cast<int64_t>(kept.size());
-    for (int64_t i = skipped; i < s.rows; ++i) kept.push_back(s.first_row + i);
+    const auto first = static_cast<int64_t>(kept->size());
+    for (int64_t i = skipped; i < s.rows; ++i) kept->push_back(s.first_row + i);
     s.first_row = first;
     s.start += skipped;
     s.rows -= skipped;
   }
-  Gather(kept, &ids);
-  Gather(kept, &position);
-  Gather(kept, &row_sequence);
-  Gather(kept, &image);
+  Gather(*kept, &ids);
+  Gather(*kept, &position);
+  Gather(*kept, &row_sequence);
+  Gather(*kept, &image);
   SetAngles(frequencies);
-  return kept;
 }
 
-Batch MakeBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
-                const RopeFrequencies& frequencies) {
-  Batch batch;
-  for (const Chunk& chunk : chunks) AppendChunk(chunk, pool.length(chunk.sequence), &batch);
-  batch.SetAngles(frequencies);
-  return batch;
+void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
+               const RopeFrequencies& frequencies, Batch* batch) {
+  batch->Clear();
+  for (const Chunk& chunk : chunks) {
+    batch->Append({.id = chunk.sequence,
+                   .start = pool.length(chunk.sequence),
+                   .decoder_from = chunk.decoder_from,
+                   .logits = chunk.logits},
+                  chunk.tokens, chunk.image);
+  }
+  batch->SetAngles(frequencies);
 }
 
 }  // namespace thalweg::model

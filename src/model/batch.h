@@ -49,14 +49,19 @@ struct Batch {
   Angles compressed;                  // of each row, layers with compressed KV
 
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
-  // Rows already run by the encoder and not kept for the decoder are dropped; returns the kept
-  // rows' old numbers.
-  std::vector<int64_t> KeepDecoderRows(const RopeFrequencies& frequencies);
+  // Empty again, with the memory it has.
+  void Clear();
+  // Appends rows of one more sequence: `tokens` at positions from `start` on. `image` may be empty.
+  void Append(const SequenceRows& sequence, std::span<const int32_t> tokens,
+              std::span<const uint8_t> image);
+  // Rows already run by the encoder and not kept for the decoder are dropped; `kept` becomes the
+  // kept rows' old numbers.
+  void KeepDecoderRows(const RopeFrequencies& frequencies, std::vector<int64_t>* kept);
   void SetAngles(const RopeFrequencies& frequencies);
 };
 
-// Flattens chunks; positions follow the pool's lengths.
-Batch MakeBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
-                const RopeFrequencies& frequencies);
+// Flattens chunks; positions follow the pool's lengths. The batch is emptied first.
+void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
+               const RopeFrequencies& frequencies, Batch* batch);
 
 }  // namespace thalweg::model

@@ -7,16 +7,6 @@
 namespace thalweg::model {
 namespace {
 
-// The groups that this step completes, over all sequences.
-struct Groups {
-  std::vector<int64_t> position;  // of the group's first token
-  std::vector<uint8_t*> main;     // destinations
-  std::vector<uint8_t*> index;
-  std::vector<const float*> first_kv, first_score, second_kv, second_score;  // ratio 2
-
-  int64_t count() const { return static_cast<int64_t>(position.size()); }
-};
-
 // Values of a token: from this step's rows, or from the half group an earlier step left.
 kvpool::PendingGroup TokenValues(Run& run, int owner, const SequenceRows& s, int64_t position) {
   if (position < s.start) return run.pool.Pending(s.id, owner, position / 2);
@@ -25,7 +15,7 @@ kvpool::PendingGroup TokenValues(Run& run, int owner, const SequenceRows& s, int
 }
 
 void AddGroup(Run& run, int owner, int64_t ratio, const SequenceRows& s, int64_t group,
-              Groups* out) {
+              CompressedGroups* out) {
   out->position.push_back(group * ratio);
   out->main.push_back(run.pool.MainRows(s.id, owner).Row(group));
   out->index.push_back(run.pool.IndexRows(s.id, owner).Row(group));
@@ -38,12 +28,14 @@ void AddGroup(Run& run, int owner, int64_t ratio, const SequenceRows& s, int64_t
   out->second_score.push_back(second.score);
 }
 
-Groups CompleteGroups(Run& run, int owner, int64_t ratio) {
-  Groups out;
+const CompressedGroups& CompleteGroups(Run& run, int owner, int64_t ratio) {
+  CompressedGroups& out = run.lists.groups;
+  out.Clear();
   for (const SequenceRows& s : run.batch.sequences) {
     for (int64_t g = s.start / ratio; g < s.end() / ratio; ++g)
       AddGroup(run, owner, ratio, s, g, &out);
   }
+  out.angles.Set(out.position, run.parts.frequencies.compressed);
   return out;
 }
 
@@ -62,13 +54,11 @@ void KeepFirstHalves(Run& run, int owner) {
 }
 
 void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
-  std::vector<kernels::Projection> projections;
-  if (ratio == 1) {
-    projections.push_back({.weight = w.wkv, .out_bf16 = run.ws.group_kv_bf16});
-  } else {
-    projections.push_back({.weight = w.wkv, .out_f32 = run.ws.group_kv});
-    projections.push_back({.weight = w.wgate, .out_f32 = run.ws.group_score});
-  }
+  const kernels::Projection one[] = {{.weight = w.wkv, .out_bf16 = run.ws.group_kv_bf16}};
+  const kernels::Projection two[] = {{.weight = w.wkv, .out_f32 = run.ws.group_kv},
+                                     {.weight = w.wgate, .out_f32 = run.ws.group_score}};
+  const std::span<const kernels::Projection> projections =
+      ratio == 1 ? std::span<const kernels::Projection>(one) : two;
   run.ops().linear({.stream = run.stream(),
                     .rows = run.rows(),
                     .in = run.config().hidden_size,
@@ -76,7 +66,8 @@ void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
                     .projections = projections});
 }
 
-void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio, const Groups& groups) {
+void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio,
+                const CompressedGroups& groups) {
   run.ops().pool({.stream = run.stream(),
                   .groups = groups.count(),
                   .width = run.config().head_dim,
@@ -98,16 +89,14 @@ void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio, const Group
                     .projections = {&key, 1}});
 }
 
-void StoreGroups(Run& run, const CompressorWeights& w, const Groups& groups) {
-  Angles angles;
-  angles.Set(groups.position, run.parts.frequencies.compressed);
+void StoreGroups(Run& run, const CompressorWeights& w, const CompressedGroups& groups) {
   kernels::StoreRowsParams store{.stream = run.stream(),
                                  .rows = groups.count(),
                                  .width = run.config().head_dim,
                                  .x = run.ws.latent,
                                  .norm_weight = nullptr,
                                  .norm_eps = run.config().rms_norm_eps,
-                                 .rotation = angles.rotation(),
+                                 .rotation = groups.angles.rotation(),
                                  .format = run.pool.geometry().main_format,
                                  .destination = groups.main.data()};
   run.ops().store_rows(store);
@@ -141,12 +130,19 @@ void ObservePending(Run& run, int layer, int owner) {
 
 }  // namespace
 
+void CompressedGroups::Clear() {
+  position.clear();
+  main.clear();
+  index.clear();
+  for (auto* values : {&first_kv, &first_score, &second_kv, &second_score}) values->clear();
+}
+
 void Compress(Run& run, int layer) {
   const CompressorWeights& w = *run.layer(layer).attn.compressor;
   const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
   const int64_t ratio = run.plan(layer).ratio;
   ProjectTokens(run, w, ratio);
-  const Groups groups = CompleteGroups(run, owner, ratio);
+  const CompressedGroups& groups = CompleteGroups(run, owner, ratio);
   if (groups.count() > 0) {
     PoolGroups(run, w, ratio, groups);
     StoreGroups(run, w, groups);

@@ -9,11 +9,11 @@ namespace thalweg::model {
 namespace {
 
 // Every stage sees the ring up to the newest committed position p, and the whole block.
-AttentionKeys DraftKeys(Run& run, int layer, const std::vector<int32_t>& selection,
-                        const int32_t* identity) {
+const AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
   const kvpool::Geometry& g = run.pool.geometry();
   const int64_t block = run.config().dspark_block_size;
-  AttentionKeys keys;
+  AttentionKeys& keys = run.lists.keys;
+  keys.Clear();
   for (const SequenceRows& s : run.batch.sequences) {
     keys.window.push_back({.ring = run.pool.Ring(s.id, layer),
                            .ring_rows = g.RingRows(),
@@ -28,7 +28,7 @@ AttentionKeys DraftKeys(Run& run, int layer, const std::vector<int32_t>& selecti
                              .format = g.window_format});
     keys.window_end.insert(keys.window_end.end(), static_cast<size_t>(s.rows), s.start - 1);
   }
-  keys.selection = selection.data();
+  keys.selection = run.lists.draft_selection.data();
   keys.topk = block;
   return keys;
 }
@@ -36,13 +36,14 @@ AttentionKeys DraftKeys(Run& run, int layer, const std::vector<int32_t>& selecti
 void RunStage(Run& run, int layer) {
   static constexpr int32_t kFirstBlock = 0;
   const int64_t block = run.config().dspark_block_size;
-  std::vector<int32_t> selection(static_cast<size_t>(run.rows() * block));
+  std::vector<int32_t>& selection = run.lists.draft_selection;
+  selection.resize(static_cast<size_t>(run.rows() * block));
   for (size_t i = 0; i < selection.size(); ++i)
     selection[i] = static_cast<int32_t>(static_cast<int64_t>(i) % block);
 
   PredictSite(run, layer, Site::kAttention);
   ProjectQueryAndWindow(run, layer);
-  Attend(run, layer, DraftKeys(run, layer, selection, &kFirstBlock));
+  Attend(run, layer, DraftKeys(run, layer, &kFirstBlock));
   ProjectOut(run, layer);
   FinishSite(run, layer, Site::kAttention);
 
@@ -87,17 +88,19 @@ void BaseLogits(Run& run, DraftOutput* output) {
 
 // Slot i of every block: logits of the Markov head given the token before, its confidence, the
 // greedy token.
-void ChainSlot(Run& run, int64_t slot, std::vector<int32_t>* previous, DraftOutput* output) {
+void ChainSlot(Run& run, int64_t slot, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   const DraftHeadWeights& w = *run.parts.weights.draft;
   const int64_t block = c.dspark_block_size;
-  std::vector<float> confidence(previous->size());
+  std::vector<int32_t>& previous = run.lists.draft_tokens;
+  std::vector<float>& confidence = run.lists.draft_confidence;
+  confidence.resize(previous.size());
   run.ops().markov({.stream = run.stream(),
-                    .rows = static_cast<int64_t>(previous->size()),
+                    .rows = static_cast<int64_t>(previous.size()),
                     .hidden = c.hidden_size,
                     .rank = c.dspark_markov_rank,
                     .vocab = c.vocab_size,
-                    .previous = previous->data(),
+                    .previous = previous.data(),
                     .embed = w.markov_embed,
                     .head = w.markov_head,
                     .confidence = w.confidence,
@@ -106,11 +109,11 @@ void ChainSlot(Run& run, int64_t slot, std::vector<int32_t>* previous, DraftOutp
                     .logits = output->logits.data() + slot * c.vocab_size,
                     .logits_stride = block * c.vocab_size,
                     .confidence_out = confidence.data()});
-  for (size_t r = 0; r < previous->size(); ++r) {
+  for (size_t r = 0; r < previous.size(); ++r) {
     const int64_t row = static_cast<int64_t>(r) * block + slot;
     const float* logits = output->logits.data() + row * c.vocab_size;
-    (*previous)[r] = static_cast<int32_t>(std::max_element(logits, logits + c.vocab_size) - logits);
-    output->tokens[static_cast<size_t>(row)] = (*previous)[r];
+    previous[r] = static_cast<int32_t>(std::max_element(logits, logits + c.vocab_size) - logits);
+    output->tokens[static_cast<size_t>(row)] = previous[r];
     output->confidence[static_cast<size_t>(row)] = confidence[r];
   }
 }
@@ -154,25 +157,18 @@ void InsertDraftContext(Run& run) {
   }
 }
 
-Batch MakeDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
-                     const ModelParts& parts) {
-  const int64_t block = parts.config.dspark_block_size;
-  Batch batch;
+void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
+                    const ModelParts& parts, StepLists* lists) {
+  std::vector<int32_t>& tokens = lists->draft_tokens;
+  lists->batch.Clear();
   for (const DraftRequest& request : requests) {
-    const int64_t start = pool.length(request.sequence);
-    const auto sequence = static_cast<int32_t>(batch.sequences.size());
-    batch.sequences.push_back(
-        {.id = request.sequence, .first_row = batch.rows(), .rows = block, .start = start});
-    for (int64_t i = 0; i < block; ++i) {
-      batch.ids.push_back(i == 0 ? request.token
-                                 : static_cast<int32_t>(parts.config.dspark_noise_token_id));
-      batch.position.push_back(start + i);
-      batch.row_sequence.push_back(sequence);
-      batch.image.push_back(0);
-    }
+    tokens.assign(static_cast<size_t>(parts.config.dspark_block_size),
+                  static_cast<int32_t>(parts.config.dspark_noise_token_id));
+    tokens.front() = request.token;
+    lists->batch.Append({.id = request.sequence, .start = pool.length(request.sequence)}, tokens,
+                        {});
   }
-  batch.SetAngles(parts.frequencies);
-  return batch;
+  lists->batch.SetAngles(parts.frequencies);
 }
 
 void DraftBlock(Run& run, DraftOutput* output) {
@@ -184,11 +180,10 @@ void DraftBlock(Run& run, DraftOutput* output) {
   BaseLogits(run, output);
   output->tokens.resize(static_cast<size_t>(run.rows()));
   output->confidence.resize(static_cast<size_t>(run.rows()));
-  std::vector<int32_t> previous;
+  run.lists.draft_tokens.clear();
   for (const SequenceRows& s : run.batch.sequences)
-    previous.push_back(run.batch.ids[static_cast<size_t>(s.first_row)]);
-  for (int64_t slot = 0; slot < c.dspark_block_size; ++slot)
-    ChainSlot(run, slot, &previous, output);
+    run.lists.draft_tokens.push_back(run.batch.ids[static_cast<size_t>(s.first_row)]);
+  for (int64_t slot = 0; slot < c.dspark_block_size; ++slot) ChainSlot(run, slot, output);
 }
 
 }  // namespace thalweg::model

@@ -12,14 +12,15 @@ constexpr int32_t kDead = -1;
 // are kDead.
 class LookBack {
  public:
-  LookBack(const ModelParts& parts, kvpool::Pool& pool, const Batch& batch, const SequenceRows& s)
-      : reach_(parts.config.engram_max_ngram_size - 1), start_(s.start) {
+  LookBack(Run& run, const SequenceRows& s)
+      : reach_(run.config().engram_max_ngram_size - 1), start_(s.start), ids_(run.lists.look_back) {
+    ids_.clear();
     for (int64_t p = s.start - reach_; p < s.start; ++p)
-      ids_.push_back(p < 0 ? kDead : pool.History(s.id, p));
+      ids_.push_back(p < 0 ? kDead : run.pool.History(s.id, p));
     for (int64_t r = s.first_row; r < s.first_row + s.rows; ++r) {
       const auto i = static_cast<size_t>(r);
-      ids_.push_back(batch.image[i] != 0 ? kDead
-                                         : parts.token_map[static_cast<size_t>(batch.ids[i])]);
+      const auto id = static_cast<size_t>(run.batch.ids[i]);
+      ids_.push_back(run.batch.image[i] != 0 ? kDead : run.parts.token_map[id]);
     }
   }
 
@@ -30,7 +31,7 @@ class LookBack {
  private:
   int64_t reach_;
   int64_t start_;
-  std::vector<int32_t> ids_;
+  std::vector<int32_t>& ids_;
 };
 
 // Table rows of one token, order-major: one hash per order, one modulus per head. A lookback that
@@ -55,46 +56,46 @@ void HashToken(const checkpoint::Config& c, const checkpoint::EngramTable& table
 
 }  // namespace
 
-std::vector<int64_t> HashEngramRows(const ModelParts& parts, kvpool::Pool& pool,
-                                    const Batch& batch) {
-  const checkpoint::Config& c = parts.config;
-  if (!c.HasEngram()) return {};
+void HashEngramRows(Run& run) {
+  const checkpoint::Config& c = run.config();
+  if (!c.HasEngram()) return;
+  const std::vector<checkpoint::EngramTable>& tables = run.parts.tables;
   const int64_t columns = c.EngramColumns();
-  const int32_t pad = parts.token_map[static_cast<size_t>(c.engram_pad_token_id)];
-  std::vector<int64_t> out(
-      static_cast<size_t>(static_cast<int64_t>(parts.tables.size()) * batch.rows() * columns));
-  for (const SequenceRows& s : batch.sequences) {
-    const LookBack ids(parts, pool, batch, s);
+  const int32_t pad = run.parts.token_map[static_cast<size_t>(c.engram_pad_token_id)];
+  std::vector<int64_t>& out = run.lists.engram_rows;
+  out.resize(static_cast<size_t>(static_cast<int64_t>(tables.size()) * run.rows() * columns));
+  for (const SequenceRows& s : run.batch.sequences) {
+    const LookBack ids(run, s);
     for (int64_t i = 0; i < s.rows; ++i) {
-      for (size_t t = 0; t < parts.tables.size(); ++t) {
-        const int64_t at = (static_cast<int64_t>(t) * batch.rows() + s.first_row + i) * columns;
-        HashToken(c, parts.tables[t], ids, s.start + i, pad, out.data() + at);
+      for (size_t t = 0; t < tables.size(); ++t) {
+        const int64_t at = (static_cast<int64_t>(t) * run.rows() + s.first_row + i) * columns;
+        HashToken(c, tables[t], ids, s.start + i, pad, out.data() + at);
       }
     }
-    for (int64_t p = s.start; p < s.end(); ++p) pool.History(s.id, p) = ids.At(p);
+    for (int64_t p = s.start; p < s.end(); ++p) run.pool.History(s.id, p) = ids.At(p);
   }
-  return out;
 }
 
 void KeepEngramRows(Run& run, int64_t before, const std::vector<int64_t>& kept) {
   if (static_cast<int64_t>(kept.size()) == before) return;
   const int64_t columns = run.config().EngramColumns();
-  auto to = run.engram_rows.begin();
+  auto to = run.lists.engram_rows.begin();
   for (size_t t = 0; t < run.parts.tables.size(); ++t) {
     for (const int64_t row : kept) {
       const auto from =
-          run.engram_rows.begin() + (static_cast<int64_t>(t) * before + row) * columns;
+          run.lists.engram_rows.begin() + (static_cast<int64_t>(t) * before + row) * columns;
       to = std::copy_n(from, columns, to);
     }
   }
-  run.engram_rows.erase(to, run.engram_rows.end());
+  run.lists.engram_rows.erase(to, run.lists.engram_rows.end());
 }
 
 void ApplyEngram(Run& run, int layer) {
   const checkpoint::Config& c = run.config();
   const EngramWeights& w = *run.layer(layer).engram;
   const int64_t columns = c.EngramColumns();
-  int64_t* rows = run.engram_rows.data() + run.plan(layer).engram_index * run.rows() * columns;
+  int64_t* rows =
+      run.lists.engram_rows.data() + run.plan(layer).engram_index * run.rows() * columns;
   Observe(run, layer, point::kEngramRows, rows, {run.rows(), columns});
   run.ops().engram_gather({.stream = run.stream(),
                            .rows = run.rows(),

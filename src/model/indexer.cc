@@ -9,14 +9,16 @@ namespace thalweg::model {
 namespace {
 
 // Entries of each row that are complete: floor((t + 1) / ratio).
-std::vector<int64_t> VisibleEntries(const Batch& batch, int64_t ratio) {
-  std::vector<int64_t> visible;
-  for (const int64_t t : batch.position) visible.push_back((t + 1) / ratio);
+const std::vector<int64_t>& VisibleEntries(Run& run, int64_t ratio) {
+  std::vector<int64_t>& visible = run.lists.visible;
+  visible.clear();
+  for (const int64_t t : run.batch.position) visible.push_back((t + 1) / ratio);
   return visible;
 }
 
-std::vector<tensor::PagedRows> IndexKeys(Run& run, int owner) {
-  std::vector<tensor::PagedRows> keys;
+const std::vector<tensor::PagedRows>& IndexKeys(Run& run, int owner) {
+  std::vector<tensor::PagedRows>& keys = run.lists.index;
+  keys.clear();
   for (const SequenceRows& s : run.batch.sequences) keys.push_back(run.pool.IndexRows(s.id, owner));
   return keys;
 }
@@ -84,8 +86,8 @@ void Select(Run& run, int layer) {
   const checkpoint::LayerPlan& plan = run.plan(layer);
   const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
   ProjectIndexQueries(run, layer);
-  const std::vector<int64_t> visible = VisibleEntries(run.batch, plan.ratio);
-  const std::vector<tensor::PagedRows> keys = IndexKeys(run, owner);
+  const std::vector<int64_t>& visible = VisibleEntries(run, plan.ratio);
+  const std::vector<tensor::PagedRows>& keys = IndexKeys(run, owner);
   run.ops().index_select(
       {.stream = run.stream(),
        .rows = run.rows(),

@@ -9,9 +9,9 @@ namespace {
 // (spec/model.md 2.7).
 void KeepDecoderRows(Run& run) {
   const int64_t before = run.rows();
-  const std::vector<int64_t> kept = run.batch.KeepDecoderRows(run.parts.frequencies);
-  run.ws.Compact(kept, run.config());
-  KeepEngramRows(run, before, kept);
+  run.batch.KeepDecoderRows(run.parts.frequencies, &run.lists.kept);
+  run.ws.Compact(run.lists.kept, run.config());
+  KeepEngramRows(run, before, run.lists.kept);
 }
 
 }  // namespace

@@ -31,14 +31,55 @@ struct ModelParts {
   tensor::LargeBuffer packed;  // what Matrix::packed of the weights points into
 };
 
+// What the rows of a layer attend to.
+struct AttentionKeys {
+  std::vector<kernels::WindowKeys> window;  // [sequences]
+  std::vector<tensor::PagedRows> selected;  // [sequences]; empty: the layer has none
+  std::vector<int64_t> window_end;          // [rows]
+  const int32_t* selection = nullptr;       // [rows, topk]
+  int64_t topk = 0;
+
+  void Clear();
+};
+
+// The groups that a step completes in one owner layer, over all sequences.
+struct CompressedGroups {
+  std::vector<int64_t> position;  // of the group's first token
+  std::vector<uint8_t*> main;     // destinations
+  std::vector<uint8_t*> index;
+  std::vector<const float*> first_kv, first_score, second_kv, second_score;  // ratio 2
+  Angles angles;                                                             // of each position
+
+  int64_t count() const { return static_cast<int64_t>(position.size()); }
+  void Clear();
+};
+
+// Lists that the host makes in a step. They keep their memory from step to step: a decode step
+// allocates nothing.
+struct StepLists {
+  Batch batch;
+  std::vector<uint8_t> seen;             // [max sequences], of the chunks checked
+  std::vector<int64_t> engram_rows;      // [Engram layers][rows, columns]
+  std::vector<int32_t> look_back;        // ids before and of one sequence's rows
+  std::vector<int64_t> kept;             // rows that the decoder runs
+  std::vector<int64_t> wanted;           // rows that the head runs
+  AttentionKeys keys;                    // of the layer under way
+  CompressedGroups groups;               // of the layer under way
+  std::vector<int64_t> visible;          // [rows], of the index source under way
+  std::vector<tensor::PagedRows> index;  // [sequences], likewise
+  std::vector<int32_t> draft_selection;  // [rows, block]
+  std::vector<int32_t> draft_tokens;     // [sequences], of the slot under way
+  std::vector<float> draft_confidence;   // [sequences], likewise
+};
+
 // One forward under way.
 struct Run {
   const ModelParts& parts;
   kvpool::Pool& pool;
   Workspace& ws;
-  Batch& batch;
+  StepLists& lists;
   Probe* probe;
-  std::vector<int64_t> engram_rows = {};  // [Engram layers][rows, columns]
+  Batch& batch = lists.batch;
 
   const checkpoint::Config& config() const { return parts.config; }
   const kernels::Ops& ops() const { return *parts.options.ops; }
@@ -72,8 +113,7 @@ void ObserveInput(const Run& run, int layer, std::string_view name, BF16* rows, 
 
 // engram.cc: rows of the tables for every token, from ids alone; then the update of one layer's
 // streams.
-std::vector<int64_t> HashEngramRows(const ModelParts& parts, kvpool::Pool& pool,
-                                    const Batch& batch);
+void HashEngramRows(Run& run);
 void ApplyEngram(Run& run, int layer);
 // Drops the table rows of tokens that the decoder does not run; `before` is the number of rows they
 // were made for.
@@ -92,16 +132,9 @@ void Compress(Run& run, int layer);
 void Select(Run& run, int layer);
 
 // attention.cc: queries and window rows, attention, output projection.
-struct AttentionKeys {
-  std::vector<kernels::WindowKeys> window;  // [sequences]
-  std::vector<tensor::PagedRows> selected;  // [sequences]; empty: the layer has none
-  std::vector<int64_t> window_end;          // [rows]
-  const int32_t* selection = nullptr;       // [rows, topk]
-  int64_t topk = 0;
-};
 // What the rows of a target layer attend to: their window, and the owner's rows of the newest
-// selection.
-AttentionKeys TargetKeys(Run& run, int layer);
+// selection. Valid until the next layer.
+const AttentionKeys& TargetKeys(Run& run, int layer);
 void ProjectQueryAndWindow(Run& run, int layer);
 // Encodes ws.kv as this step's window rows of the layer.
 void MakeWindowRows(Run& run, int layer);
@@ -120,7 +153,7 @@ void InsertDraftContext(Run& run);
 // One block per sequence of the batch; the batch holds the block's rows.
 void DraftBlock(Run& run, DraftOutput* output);
 // The rows of a draft: the token, then noise, at the positions behind each sequence's end.
-Batch MakeDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
-                     const ModelParts& parts);
+void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
+                    const ModelParts& parts, StepLists* lists);
 
 }  // namespace thalweg::model
