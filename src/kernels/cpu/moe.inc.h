@@ -32,14 +32,12 @@ void ChooseExperts(const GateParams& p, int64_t row, const float* score, float* 
   }
 }
 
-// Rows [begin, end): scores sqrt(softplus(W x)), then the choice.
-void GateRows(const GateParams& p, const WideRows& x, int64_t begin, int64_t end) {
+// Rows [begin, end): scores sqrt(softplus(W x)) from W x, then the choice.
+void ChooseRows(const GateParams& p, float* score, int64_t begin, int64_t end) {
   const int64_t padded = PaddedWidth(p.experts);
-  float* score = ScratchFloats(Slot::kProduct, (end - begin) * padded);
   float* biased = ScratchFloats(Slot::kSecondProduct, padded);
-  Multiply(p.weight, 0, p.experts, x.row + begin, end - begin, score, padded);
   for (int64_t r = begin; r < end; ++r) {
-    float* row = score + (r - begin) * padded;
+    float* row = score + r * padded;
     for (int64_t e = 0; e < p.experts; e += kLanes) {
       const int64_t n = p.experts - e;
       StoreFirst(row + e, SquareRoot(Softplus(LoadFirst(row + e, n))), n);
@@ -48,12 +46,24 @@ void GateRows(const GateParams& p, const WideRows& x, int64_t begin, int64_t end
   }
 }
 
+template <Numerics kNumerics>
 void Gate(const GateParams& p) {
   if (p.rows == 0) return;
-  const WideRows x = Widen(p.stream, p.x, p.rows, p.hidden, p.hidden);
-  const int64_t grain = Most(1, kWorkWorthAThread / Most(1, p.experts * p.hidden));
-  p.stream.team->ParallelFor(p.rows, grain,
-                             [&](int64_t begin, int64_t end) { GateRows(p, x, begin, end); });
+  if (!HasPanels(p.weight.format)) return reference::Gate(p);
+  const TileFormat format = TilesFor(p.weight, kNumerics);
+  const Tiles x = MakeTiles(p.stream, format, p.x, p.rows, p.hidden, TileSlot(format.format));
+  const Panels panels(p.weight, kNumerics);
+  const int64_t padded = PaddedWidth(p.experts);
+  float* score = ScratchFloats(Slot::kScores, p.rows * padded);
+  p.stream.team->ParallelFor(
+      panels.count(), PanelGrain(p.rows, p.hidden), [&](int64_t begin, int64_t end) {
+        ForProducts(panels, begin, end, x, [&](int64_t r, int64_t e, const float* product) {
+          StoreOuts(score + r * padded + e, product, kPanelOuts);
+        });
+      });
+  constexpr int64_t kScoresWorthAThread = 1 << 12;
+  p.stream.team->ParallelFor(p.rows, Most(1, kScoresWorthAThread / Most(1, p.experts)),
+                             [&](int64_t begin, int64_t end) { ChooseRows(p, score, begin, end); });
 }
 
 // --- Experts. ---
@@ -61,38 +71,49 @@ void Gate(const GateParams& p) {
 // One feed-forward network and the rows that go through it.
 struct Share {
   const FeedForward* network;
-  int64_t rows;
-  const int32_t* row;         // row of x and of the output; null: 0, 1, 2, ...
-  const float* weight;        // null: 1
-  const float* const* x;      // [rows], padded floats
-  const float* const* inner;  // [rows], the down projection's input, padded floats
-  float* inner_values;        // where those rows are written, PaddedWidth(inner) apart
+  const int32_t* row;   // row of x and of the output; null: 0, 1, 2, ...
+  const float* weight;  // null: 1
+  Tiles x;              // inputs
+  Tiles inner;          // the down projection's inputs, written on the way
+  uint32_t* inner_words;
+
+  int64_t rows() const { return x.tiling.rows; }
+  int64_t RowOf(int64_t i) const { return row != nullptr ? row[i] : i; }
 };
 
-// What all threads of one call share.
+// What all threads of one call share. Rows of all experts lie one after the other, the shared
+// expert's last.
 struct ExpertWork {
   const ExpertsParams& p;
   ExpertGroups groups;
-  const float** x;       // [assignments + rows]: rows of x in the order of the groups
-  const float** hidden;  // the same order
-  float* hidden_values;  // [assignments + rows, PaddedWidth(inner)]
+  uint32_t* x;
+  uint32_t* inner;
+  TileFormat routed_x, routed_inner, shared_x, shared_inner;
+
+  int64_t experts() const { return static_cast<int64_t>(p.experts.size()); }
 
   // Share e of experts + 1; the last one is the shared expert.
   Share Of(int64_t e) const {
-    const auto experts = static_cast<int64_t>(p.experts.size());
+    const bool shared = e == experts();
     const int64_t assigned = p.rows * p.topk;
-    const int64_t first = e == experts ? assigned : groups.begin[e];
-    float* values = hidden_values + first * PaddedWidth(p.inner);
-    if (e == experts) {
-      return {&p.shared, p.rows, nullptr, nullptr, x + first, hidden + first, values};
+    const int64_t first = shared ? assigned : groups.begin[e];
+    const Tiling tiling = {shared ? p.rows : groups.begin[e + 1] - first};
+    uint32_t* inner_words = inner + first * routed_inner.Words();
+    const uint32_t* x_words = x + first * routed_x.Words();
+    if (shared) {
+      return {&p.shared,
+              nullptr,
+              nullptr,
+              {shared_x, tiling, x_words},
+              {shared_inner, tiling, inner_words},
+              inner_words};
     }
     return {p.experts.data() + e,
-            groups.begin[e + 1] - first,
             groups.row + first,
             groups.weight + first,
-            x + first,
-            hidden + first,
-            values};
+            {routed_x, tiling, x_words},
+            {routed_inner, tiling, inner_words},
+            inner_words};
   }
 };
 
@@ -114,101 +135,146 @@ void QuantiseHidden(RowFormat format, F* a, F* b, int64_t width) {
   *b = LoadBF16(row + kLanes);
 }
 
-// Hidden channels [begin, begin + 32) of one share: gate and up products, SwiGLU, quantiser.
-void HiddenGroup(const ExpertWork& work, const Share& share, int64_t begin) {
-  const ExpertsParams& p = work.p;
-  const int64_t width = Least(kGroup, p.inner - begin);
-  float* gate = ScratchFloats(Slot::kProduct, share.rows * kGroup);
-  float* up = ScratchFloats(Slot::kSecondProduct, share.rows * kGroup);
-  Multiply(share.network->w1, begin, begin + width, share.x, share.rows, gate, kGroup);
-  Multiply(share.network->w3, begin, begin + width, share.x, share.rows, up, kGroup);
-  for (int64_t r = 0; r < share.rows; ++r) {
-    const F weight = Set(share.weight != nullptr ? share.weight[r] : 1.0f);
+// Hidden channels of group g for the rows of one tile: SwiGLU of both products, the quantiser, and
+// the words that the down projection reads.
+void FinishHidden(const ExpertsParams& p, const Share& share, int64_t tile, int64_t g,
+                  const float* gate, const float* up) {
+  const TileFormat& f = share.inner.format;
+  const int64_t first = share.inner.tiling.First(tile), rows = share.inner.tiling.Rows(tile);
+  uint32_t* words = share.inner_words + first * f.Words() + g * f.GroupWords() * rows;
+  const int64_t width = Least(kGroup, p.inner - g * kGroup);
+  for (int64_t r = 0; r < rows; ++r) {
+    const F weight = Set(share.weight != nullptr ? share.weight[first + r] : 1.0f);
     F h[2];
     for (int half = 0; half < 2; ++half) {
       const int64_t at = r * kGroup + half * kLanes;
-      const int64_t n = Most(0, width - half * kLanes);
+      const int64_t n = Least(kLanes, Most(0, width - half * kLanes));
       h[half] = SwiGlu(LoadFirst(gate + at, n), LoadFirst(up + at, n), Set(p.swiglu_limit), weight);
     }
     QuantiseHidden(p.quantise, &h[0], &h[1], width);
-    float* out = share.inner_values + r * PaddedWidth(p.inner) + begin;
-    Store(out, h[0]);
-    Store(out + kLanes, h[1]);
+    BF16 values[kGroup];
+    StoreBF16(values, h[0]);
+    StoreBF16(values + kLanes, h[1]);
+    PutGroup(f.format, f.numerics, values, words + r, rows);
   }
 }
 
-// Adds one share to sum [rows, outs padded to whole blocks], outputs from `begin` on.
-void AddShare(const Share& share, int64_t begin, int64_t outs, float* product, float* sum) {
-  const int64_t stride = Blocks(outs) * kPanelOuts;
-  for (int64_t o = 0; o < outs; o += kPanelOuts) {
-    const int64_t end = Least(o + kPanelOuts, outs);
-    Multiply(share.network->w2, begin + o, begin + end, share.inner, share.rows, product,
-             kPanelOuts);
-    for (int64_t i = 0; i < share.rows; ++i) {
-      float* at = sum + (share.row != nullptr ? share.row[i] : i) * stride + o;
-      Store(at, Load(at) + RoundToBF16(Load(product + i * kPanelOuts)));
+// Groups [begin, end) of the hidden channels of one share; a group is a panel.
+template <Numerics kNumerics>
+void HiddenRange(const ExpertsParams& p, const Share& share, int64_t begin, int64_t end) {
+  const Panels w1(share.network->w1, kNumerics), w3(share.network->w3, kNumerics);
+  ForTileRuns(share.x, [&](int64_t first, int64_t last) {
+    const int64_t base = share.x.tiling.First(first);
+    const int64_t rows = share.x.tiling.First(last) - base;
+    float* gate = ScratchFloats(Slot::kProduct, rows * kPanelOuts);
+    float* up = ScratchFloats(Slot::kSecondProduct, rows * kPanelOuts);
+    for (int64_t g = begin; g < end; ++g) {
+      MultiplyPanel(w1.Get(g), share.x, first, last, gate);
+      MultiplyPanel(w3.Get(g), share.x, first, last, up);
+      for (int64_t tile = first; tile < last; ++tile) {
+        const int64_t at = (share.x.tiling.First(tile) - base) * kPanelOuts;
+        FinishHidden(p, share, tile, g, gate + at, up + at);
+      }
     }
-  }
+  });
 }
 
-// Output channels [begin, begin + outs): every share in ascending order adds to its rows, the
-// shared expert last.
-void OutputRange(const ExpertWork& work, int64_t begin, int64_t outs) {
+// Output panels [begin, end): every share in ascending order adds to its rows, the shared expert
+// last.
+template <Numerics kNumerics>
+void OutputRange(const ExpertWork& work, int64_t begin, int64_t end) {
   const ExpertsParams& p = work.p;
-  const auto experts = static_cast<int64_t>(p.experts.size());
-  const int64_t stride = Blocks(outs) * kPanelOuts;
-  float* product = ScratchFloats(Slot::kProduct, p.rows * kPanelOuts);
+  const int64_t stride = (end - begin) * kPanelOuts;
   float* sum = ScratchFloats(Slot::kSum, p.rows * stride);
   for (int64_t i = 0; i < p.rows * stride; i += kLanes) Store(sum + i, Zero());
-  for (int64_t e = 0; e <= experts; ++e) {
+  for (int64_t e = 0; e <= work.experts(); ++e) {
     const Share share = work.Of(e);
-    if (share.rows > 0) AddShare(share, begin, outs, product, sum);
+    if (share.rows() == 0) continue;
+    ForProducts(Panels(share.network->w2, kNumerics), begin, end, share.inner,
+                [&](int64_t r, int64_t o, const float* product) {
+                  float* at = sum + share.RowOf(r) * stride + o - begin * kPanelOuts;
+                  for (int i = 0; i < kPanelOuts; i += kLanes)
+                    Store(at + i, Load(at + i) + RoundToBF16(Load(product + i)));
+                });
   }
   for (int64_t r = 0; r < p.rows; ++r) {
-    for (int64_t o = 0; o < outs; o += kLanes) {
-      StoreFirst(p.out + r * p.hidden + begin + o, Load(sum + r * stride + o), outs - o);
-    }
+    const int64_t first = begin * kPanelOuts;
+    for (int64_t o = first; o < Least(end * kPanelOuts, p.hidden); o += kLanes)
+      StoreFirst(p.out + r * p.hidden + o, Load(sum + r * stride + o - first), p.hidden - o);
   }
 }
 
-ExpertWork Prepare(const ExpertsParams& p) {
-  const int64_t assigned = p.rows * p.topk;
-  const int64_t all = assigned + p.rows;
-  const WideRows x = Widen(p.stream, p.x, p.rows, p.hidden, p.hidden);
-  auto** pointers = static_cast<const float**>(
-      Scratch(Slot::kHiddenPointers, 2 * all * static_cast<int64_t>(sizeof(float*))));
+// The rows of every share as tiles.
+void PutShares(const ExpertWork& work) {
+  const ExpertsParams& p = work.p;
+  p.stream.team->ParallelFor(work.experts() + 1, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t e = begin; e < end; ++e) {
+      const Share share = work.Of(e);
+      auto* words = work.x + (share.x.words - work.x);
+      for (int64_t t = 0; t < share.x.tiling.Count(); ++t) {
+        PutTile(
+            share.x.format, share.x.tiling, t,
+            [&](int64_t i) { return p.x + share.RowOf(i) * p.hidden; }, words);
+      }
+    }
+  });
+}
+
+template <Numerics kNumerics>
+ExpertWork PrepareExperts(const ExpertsParams& p) {
+  const FeedForward& routed = p.experts.empty() ? p.shared : p.experts.front();
   ExpertWork work = {
-      p, GroupByExpert(p.chosen, p.weights, p.rows, p.topk, static_cast<int64_t>(p.experts.size())),
-      pointers, pointers + all, ScratchFloats(Slot::kHidden, all * PaddedWidth(p.inner))};
-  for (int64_t i = 0; i < all; ++i) {
-    work.x[i] = x.row[i < assigned ? work.groups.row[i] : i - assigned];
-    work.hidden[i] = work.hidden_values + i * PaddedWidth(p.inner);
-  }
+      p,
+      GroupByExpert(p.chosen, p.weights, p.rows, p.topk, static_cast<int64_t>(p.experts.size())),
+      nullptr,
+      nullptr,
+      TilesFor(routed.w1, kNumerics),
+      TilesFor(routed.w2, kNumerics),
+      TilesFor(p.shared.w1, kNumerics),
+      TilesFor(p.shared.w2, kNumerics)};
+  const int64_t assigned = p.rows * p.topk;
+  const auto words = [&](const TileFormat& routed_rows, const TileFormat& shared_rows) {
+    return (assigned * routed_rows.Words() + p.rows * shared_rows.Words()) * 4;
+  };
+  work.x = static_cast<uint32_t*>(Scratch(Slot::kInput, words(work.routed_x, work.shared_x)));
+  work.inner =
+      static_cast<uint32_t*>(Scratch(Slot::kHidden, words(work.routed_inner, work.shared_inner)));
+  PutShares(work);
   return work;
 }
 
+bool AllHavePanels(const ExpertsParams& p) {
+  const auto has = [](const FeedForward& f) {
+    return HasPanels(f.w1.format) && f.w3.format == f.w1.format && HasPanels(f.w2.format);
+  };
+  for (const FeedForward& f : p.experts) {
+    if (!has(f) || f.w1.format != p.experts.front().w1.format ||
+        f.w2.format != p.experts.front().w2.format) {
+      return false;
+    }
+  }
+  return has(p.shared);
+}
+
 // Threads split channels, not experts: each walks the experts in the same order, none has more to
-// do than another, and there is nothing to combine.
+// do than another, and there is nothing to combine. Each expert's weights are read once.
+template <Numerics kNumerics>
 void Experts(const ExpertsParams& p) {
   if (p.rows == 0) return;
-  const ExpertWork work = Prepare(p);
-  const auto experts = static_cast<int64_t>(p.experts.size());
+  if (!AllHavePanels(p)) return reference::Experts(p);
+  const ExpertWork work = PrepareExperts<kNumerics>(p);
   const int64_t passes = p.rows * (p.topk + 1);
   p.stream.team->ParallelFor(PaddedWidth(p.inner) / kGroup,
                              Most(1, kWorkWorthAThread / Most(1, 2 * kGroup * passes * p.hidden)),
                              [&](int64_t begin, int64_t end) {
-                               for (int64_t e = 0; e <= experts; ++e) {
+                               for (int64_t e = 0; e <= work.experts(); ++e) {
                                  const Share share = work.Of(e);
-                                 if (share.rows == 0) continue;
-                                 for (int64_t g = begin; g < end; ++g)
-                                   HiddenGroup(work, share, g * kGroup);
+                                 if (share.rows() > 0) HiddenRange<kNumerics>(p, share, begin, end);
                                }
                              });
-  p.stream.team->ParallelFor(Blocks(p.hidden), BlockGrain(passes, p.inner),
-                             [&](int64_t begin, int64_t end) {
-                               const int64_t first = begin * kPanelOuts;
-                               OutputRange(work, first, Least(end * kPanelOuts, p.hidden) - first);
-                             });
+  p.stream.team->ParallelFor(
+      PanelsOf(p.hidden), PanelGrain(passes, p.inner),
+      [&](int64_t begin, int64_t end) { OutputRange<kNumerics>(work, begin, end); });
 }
 
 }  // namespace

@@ -14,42 +14,40 @@ namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 
 namespace {
 
-int64_t NothingPacked(const Matrix&) { return 0; }
-void PackNothing(const Stream&, const Matrix&, void*) {}
-
-Ops MakeOps(Numerics numerics) {
+template <Numerics kNumerics>
+Ops MakeOps() {
   return {
       .name = "cpu",
-      .numerics = numerics,
+      .numerics = kNumerics,
       .same_rounding = false,
       .embed = Embed,
       .hyper_finish = HyperFinish,
       .hyper_predict = HyperPredict,
       .collapse = Collapse,
       .tap = Tap,
-      .linear = Linear,
-      .grouped_linear = GroupedLinear,
+      .linear = Linear<kNumerics>,
+      .grouped_linear = GroupedLinear<kNumerics>,
       .norm = Norm,
       .window_rows = WindowRows,
       .pool = Pool,
       .store_rows = StoreRows,
       .index_select = IndexSelect,
       .attention = Attention,
-      .gate = Gate,
-      .experts = Experts,
+      .gate = Gate<kNumerics>,
+      .experts = Experts<kNumerics>,
       .engram_gather = EngramGather,
       .engram_gate = EngramGate,
-      .markov = Markov,
-      .packed_bytes = NothingPacked,
-      .pack = PackNothing,
+      .markov = Markov<kNumerics>,
+      .packed_bytes = kNumerics == Numerics::kExact ? PackedBytesExact : PackedBytesFast,
+      .pack = kNumerics == Numerics::kExact ? PackExact : PackFast,
   };
 }
 
 }  // namespace
 
 const Ops& TargetOps(Numerics numerics) {
-  static const Ops exact = MakeOps(Numerics::kExact);
-  static const Ops fast = MakeOps(Numerics::kFast);
+  static const Ops exact = MakeOps<Numerics::kExact>();
+  static const Ops fast = MakeOps<Numerics::kFast>();
   return numerics == Numerics::kExact ? exact : fast;
 }
 

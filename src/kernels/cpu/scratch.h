@@ -7,11 +7,15 @@
 namespace thalweg::kernels::cpu {
 
 enum class Slot {
-  kInput,         // rows of a product as floats
-  kRowPointers,   // where those rows lie
-  kPanel,         // decoded weight rows
-  kAccumulators,  // partial sums between two strips of K
-  kProduct,       // results of a product before they are rounded
+  kInput,      // rows of a product as floats, or as the tiles of experts
+  kTilesBF16,  // rows of a product as tiles, by the format of the weights
+  kTilesFp8,
+  kTilesFp4,
+  kTilesInt8,
+  kRowPointers,  // where those rows lie
+  kPanel,        // a panel of a matrix that was not packed
+  kDecoded,      // a panel decoded for many rows
+  kProduct,      // results of a product before they are rounded
   kSecondProduct,
   kHidden,  // the down projection's input
   kHiddenPointers,

@@ -22,7 +22,7 @@ bool HasAvx512() {
 // The dot products of bf16 pairs and byte quads.
 bool HasAvx512Dots() {
   return HasAvx512() && __builtin_cpu_supports("avx512bf16") &&
-         __builtin_cpu_supports("avx512vnni");
+         __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
 }
 #endif
 
