@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "kernels/backends.h"
 #include "tools/bench_kernel.h"
 #include "tools/bench_kernels.h"
+#include "tools/bench_layers.h"
 #include "tools/bench_model.h"
 #include "tools/bench_tokenizer.h"
 #include "tools/command.h"
@@ -32,14 +32,10 @@ struct Machine {
 
 Result<Machine> MachineOf(const OptionValues& values) {
   Machine machine;
-  const std::string backend = values.Text("backend");
-  const std::string target = values.Text("cpu-target");
-  const bool fast = values.Text("numerics") == "fast";
-  TW_ASSIGN(machine.ops, kernels::FindBackend({.name = backend,
-                                               .numerics = fast ? kernels::Numerics::kFast
-                                                                : kernels::Numerics::kExact,
-                                               .target = target}));
-  machine.team = std::make_unique<base::ThreadTeam>(static_cast<int>(values.Integer("threads")));
+  TW_ASSIGN(machine.ops, OpsFrom(values));
+  machine.team = std::make_unique<base::ThreadTeam>(static_cast<int>(values.Integer("threads")),
+                                                    PinningFrom(values));
+  machine.team->PinCaller();
   return machine;
 }
 
@@ -68,9 +64,29 @@ Status BenchKernelOf(const OptionValues& values) {
   return {};
 }
 
+Status BenchSyntheticOf(const OptionValues& values) {
+  TW_ASSIGN(const Machine machine, MachineOf(values));
+  if (values.Text("shape") != "released") {
+    return base::InvalidArgument("--synthetic makes layers of --shape released alone");
+  }
+  bench::LayersBenchOptions options{.layers = values.Integer("layers"),
+                                    .experts = values.Integer("experts"),
+                                    .context = values.OptionalInteger("context").value_or(32768),
+                                    .prompt = values.OptionalInteger("prompt").value_or(2048),
+                                    .per_op = values.Flag("per-op")};
+  TW_ASSIGN(options.batches, bench::ParseCounts(values.Text("batch"), "batch", kMostBatch));
+  const bool json = values.Flag("json");
+  TW_ASSIGN(const std::vector<bench::ModelFigure> figures,
+            bench::BenchLayers(bench::ReleasedConfig(), *machine.ops, *machine.team, options,
+                               [&](const std::string& line) { fmt::print(stderr, "{}\n", line); }));
+  fmt::print("{}\n", json ? bench::ToJson(figures).dump(2) : bench::ToTable(figures));
+  return {};
+}
+
 Status BenchModelOf(const OptionValues& values) {
+  if (values.Flag("synthetic")) return BenchSyntheticOf(values);
   BenchModelOptions options;
-  options.prompt_tokens = values.Integer("prompt");
+  options.prompt_tokens = values.OptionalInteger("prompt").value_or(1024);
   options.decode_tokens = values.Integer("tokens");
   options.json = values.Flag("json");
   TW_ASSIGN(options.batches, bench::ParseCounts(values.Text("batch"), "batch", kMostBatch));
@@ -113,35 +129,41 @@ OptionRow Count(std::string name, std::string help, std::string fallback, double
 }
 
 std::vector<OptionRow> KernelRows() {
-  return {
-      {.name = "op",
-       .help = "the op to time, linear for its three formats, or all (kernel)",
-       .fallback = "all",
-       .choices = bench::KernelBenchNames()},
-      {.name = "shape",
-       .help = "sizes: released, nano, or KxN (K inputs, N outputs) for a product (kernel)",
-       .fallback = "released",
-       .value_name = "released|nano|KxN"},
-      {.name = "rows",
-       .help = "rows of a call, one figure each (kernel)",
-       .fallback = "1,8,64",
-       .value_name = "N,N,..."},
-      Count("context", "cached tokens of a sequence (kernel: 32768)", "", 1 << 20),
-      Count("experts-per-call",
-            "moe_ffn: routed experts that all rows of a call share; 0: as many as a token "
-            "chooses for one row, one for more rows",
-            "0", 4096, 0),
-      {.name = "seconds",
-       .kind = OptionKind::kReal,
-       .help = "time spent on each figure (kernel)",
-       .fallback = "0.3",
-       .least = 0,
-       .most = 600},
-      {.name = "numerics",
-       .help = "how products are computed",
-       .fallback = "exact",
-       .choices = {"exact", "fast"}},
-      {.name = "cpu-target", .help = "instruction set of the cpu backend; the best one if unset"}};
+  return {{.name = "op",
+           .help = "the op to time, linear for its three formats, or all (kernel)",
+           .fallback = "all",
+           .choices = bench::KernelBenchNames()},
+          {.name = "shape",
+           .help = "sizes: released, nano, or KxN (K inputs, N outputs) for a product (kernel)",
+           .fallback = "released",
+           .value_name = "released|nano|KxN"},
+          {.name = "rows",
+           .help = "rows of a call, one figure each (kernel)",
+           .fallback = "1,8,64",
+           .value_name = "N,N,..."},
+          Count("context", "cached tokens of a sequence (kernel, model --synthetic: 32768)", "",
+                1 << 20),
+          Count("experts-per-call",
+                "moe_ffn: routed experts that all rows of a call share; 0: as many as a token "
+                "chooses for one row, one for more rows",
+                "0", 4096, 0),
+          {.name = "seconds",
+           .kind = OptionKind::kReal,
+           .help = "time spent on each figure (kernel)",
+           .fallback = "0.3",
+           .least = 0,
+           .most = 600}};
+}
+
+std::vector<OptionRow> SyntheticRows() {
+  return {{.name = "synthetic",
+           .kind = OptionKind::kFlag,
+           .help = "model: layers of released size with weights made up in memory"},
+          Count("layers", "with --synthetic: how many; 0: as fit, at most 8", "0", 40, 0),
+          Count("experts", "with --synthetic: of a layer; 0: as fit", "0", 384, 0),
+          {.name = "per-op",
+           .kind = OptionKind::kFlag,
+           .help = "with --synthetic: a figure for every op of a decode step"}};
 }
 
 std::vector<OptionRow> Rows() {
@@ -152,7 +174,8 @@ std::vector<OptionRow> Rows() {
   };
   for (OptionRow& row : ReplayOptionRows("compact")) add(std::move(row));
   for (OptionRow& row : KernelRows()) add(std::move(row));
-  add(Count("prompt", "prompt tokens (model)", "1024"));
+  for (OptionRow& row : SyntheticRows()) add(std::move(row));
+  add(Count("prompt", "prompt tokens (model: 1024, with --synthetic 2048)", ""));
   add(Count("tokens", "tokens to decode (model)", "128"));
   add({.name = "batch",
        .help = "sequences that decode together, one figure each (model)",

@@ -10,7 +10,9 @@
 namespace thalweg::tools::bench {
 
 struct ModelFigure {
-  std::string phase;  // "prefill", "decode"; of synthetic layers also "decode layers", "head"
+  // "prefill", "decode"; of synthetic layers "decode layers", "decode head", "decode", "prefill
+  // encoder", and "op NAME": then ms_per_step is that of a released-size step, share of its layers.
+  std::string phase;
   int64_t layers = 0;
   int64_t batch = 1;    // sequences of a step
   int64_t context = 0;  // tokens before a decode step; of the prompt in a prefill

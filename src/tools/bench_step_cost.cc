@@ -67,22 +67,23 @@ void AddEngram(const checkpoint::Config& c, int64_t rows, Tally* tally) {
 // Cached rows: read once by the rows of one sequence, by each sequence on its own otherwise.
 void AddCaches(const checkpoint::Config& c, const checkpoint::LayerPlan& plan, const StepRows& rows,
                Tally* tally) {
-  double slots = 0, scored = 0;
+  double window = 0, selected = 0, scored = 0;
   for (int64_t r = 0; r < rows.rows; ++r) {
     const int64_t entries = plan.ratio > 0 ? rows.visible(r) / plan.ratio : 0;
     const int64_t pool =
         plan.uses_candidates ? c.candidate_topk_blocks * c.candidate_block_size : entries;
-    slots += static_cast<double>(std::min(rows.visible(r), c.sliding_window) +
-                                 std::min(entries, c.index_topk));
+    window += static_cast<double>(std::min(rows.visible(r), c.sliding_window));
+    selected += static_cast<double>(std::min(entries, c.index_topk));
     if (plan.owns_index) scored += static_cast<double>(std::min(entries, pool));
   }
   const double times = rows.own_sequences ? 1.0 : 1.0 / static_cast<double>(rows.rows);
+  const auto window_bytes = static_cast<double>(RowBytes(RowFormat::kFp8E8M0, c.head_dim));
   const auto row_bytes = static_cast<double>(RowBytes(RowFormat::kFp4E4M3, c.head_dim));
   const auto key_bytes = static_cast<double>(RowBytes(RowFormat::kFp4E8M0, c.index_head_dim));
   const auto head_values = static_cast<double>(c.num_attention_heads * c.head_dim);
   const auto index_values = static_cast<double>(c.index_n_heads * c.index_head_dim);
-  tally->AddCost(times * (slots * row_bytes + scored * key_bytes),
-                 4.0 * slots * head_values + 2.0 * scored * index_values);
+  tally->AddCost(times * (window * window_bytes + selected * row_bytes + scored * key_bytes),
+                 4.0 * (window + selected) * head_values + 2.0 * scored * index_values);
 }
 
 }  // namespace

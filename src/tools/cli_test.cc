@@ -87,6 +87,15 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("compare /nonexistent /nonexistent", "/nonexistent");
   ExpectError("synth", "--config");
   ExpectError("bench nothing", "nothing");
+  ExpectError("bench kernel --op nothing", "moe_ffn");
+  ExpectError("bench kernel --op norm --shape 33x64", "multiples of 32");
+  ExpectError("bench kernel --op norm --rows 1,,2", "rows");
+  ExpectError("bench kernel --op norm --threads -1", "threads");
+  ExpectError("bench kernel --op norm --seconds nan", "seconds");
+  ExpectError("bench kernel --op norm --context 99999999", "context");
+  ExpectError("bench model --batch 0", "batch");
+  ExpectError("bench model --synthetic --shape nano", "released");
+  ExpectError("bench model --synthetic --layers 40 --experts 384", "do not fit");
 }
 
 TEST(Cli, BodiesThatDoNotExistTogetherAreRefused) {
