@@ -234,6 +234,18 @@ model::ModelOptions OptionsFor(const LayersBenchOptions& options, const OpTrace&
   return out;
 }
 
+// Caches and workspace beside the weights must fit too.
+Status CheckState(const SyntheticPlan& plan, const model::ModelOptions& options) {
+  const model::MemoryPlan memory = model::PlanMemory(plan.config, options);
+  const int64_t state = memory.cache_blocks + memory.sequence_slots + memory.workspace;
+  const int64_t free = base::FreeMemoryBytes();
+  if (free < 0 || state <= free - plan.weight_bytes) return {};
+  return base::ResourceExhausted(
+      fmt::format("caches and workspace take {} MiB and weights {}, but {} are free: ask for a "
+                  "smaller --batch, --context or --prompt",
+                  state >> 20, plan.weight_bytes >> 20, free >> 20));
+}
+
 }  // namespace
 
 Result<std::vector<ModelFigure>> BenchLayers(const Config& base, const kernels::Ops& ops,
@@ -246,10 +258,12 @@ Result<std::vector<ModelFigure>> BenchLayers(const Config& base, const kernels::
                    c.num_hidden_layers, c.DecoderBegin(), c.n_routed_experts,
                    static_cast<double>(plan.weight_bytes) / 1e9));
   OpTrace trace(ops, c.vocab_size);
+  const model::ModelOptions model_options = OptionsFor(options, trace, team);
+  TW_TRY(CheckState(plan, model_options));
   Memory memory;
   model::Weights weights = MakeSyntheticWeights(c, ops, team, &memory);
   TW_ASSIGN(const std::unique_ptr<model::Model> model,
-            model::Model::FromWeights(c, std::move(weights), OptionsFor(options, trace, team)));
+            model::Model::FromWeights(c, std::move(weights), model_options));
   const ReadGauge gauge(team, options.gauge_bytes);
   const bool fast = ops.numerics == kernels::Numerics::kFast;
   const double peak = MeasurePeaks(team).Of(fast ? PeakKind::kInt8 : PeakKind::kBf16).gflop_s;

@@ -95,6 +95,7 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("bench kernel --op norm --context 99999999", "context");
   ExpectError("bench model --batch 0", "batch");
   ExpectError("bench model --synthetic --shape nano", "released");
+  ExpectError("bench model --synthetic --batch 4096 --layers 1 --experts 6", "smaller --batch");
   ExpectError("bench model --synthetic --layers 40 --experts 384", "do not fit");
 }
 
