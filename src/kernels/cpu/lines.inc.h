@@ -25,19 +25,11 @@ TW_INLINE U LoadBytes(const uint8_t* p) {
     r.part[i] = reinterpret_cast<NativeU>(_mm256_cvtepu8_epi32(bytes));
   }
 #else
-  for (int i = 0; i < kParts; ++i) {
-    for (int k = 0; k < kNative; ++k) r.part[i][k] = p[i * kNative + k];
-  }
+  uint32_t lane[kLanes];
+  for (int i = 0; i < kLanes; ++i) lane[i] = p[i];
+  r = LoadU(lane);
 #endif
   return r;
-}
-
-// Sixteen words by a table of sixteen, for targets without a lookup instruction.
-TW_INLINE U LookUp16(const uint32_t* table, U index) {
-  uint32_t lane[kLanes];
-  StoreU(lane, index);
-  for (uint32_t& word : lane) word = table[word & 15u];
-  return LoadU(lane);
 }
 
 // --- bf16: a word is two neighbouring columns. ---
@@ -140,9 +132,9 @@ struct LinesFp8 {
 // --- fp4: nibble t of the lower half of a word and nibble t of the upper half are a pair. ---
 
 struct E2M1Words {
-  alignas(64) uint16_t half[32];  // twice: a lookup of words takes five bits of its index
-  uint32_t word[16];
-  alignas(64) uint8_t offset[64];  // 2 * value + 12, four times
+  alignas(64) uint16_t half[32];          // twice: a lookup of words takes five bits of its index
+  alignas(64) uint8_t low[32], high[32];  // bytes of it, twice
+  alignas(64) uint8_t offset[64];         // 2 * value + 12, four times
 };
 
 constexpr int kFp4Offset = 12;
@@ -152,24 +144,51 @@ constexpr E2M1Words MakeE2M1Words() {
   for (int i = 0; i < 64; ++i) {
     const auto bits = __builtin_bit_cast(uint32_t, kE2M1[i % 16]);
     if (i < 32) table.half[i] = static_cast<uint16_t>(bits >> 16);
-    if (i < 16) table.word[i] = bits;
+    if (i < 32) table.low[i] = static_cast<uint8_t>(bits >> 16);
+    if (i < 32) table.high[i] = static_cast<uint8_t>(bits >> 24);
     table.offset[i] = static_cast<uint8_t>(static_cast<int>(2 * kE2M1[i % 16]) + kFp4Offset);
   }
   return table;
 }
 constexpr E2M1Words kE2M1Words = MakeE2M1Words();
 
-TW_INLINE U PairOfFp4(U word, int pair) {
 #if defined(__AVX512F__)
+
+TW_INLINE U PairOfFp4(U word, int pair) {
   const __m512i codes =
       _mm512_srli_epi16(reinterpret_cast<__m512i>(word.part[0]), static_cast<unsigned>(4 * pair));
   return {{reinterpret_cast<NativeU>(
       _mm512_permutexvar_epi16(codes, _mm512_load_si512(kE2M1Words.half)))}};
-#else
-  return (LookUp16(kE2M1Words.word, word >> (4 * pair)) >> 16) |
-         LookUp16(kE2M1Words.word, word >> (16 + 4 * pair));
-#endif
 }
+
+#elif defined(__AVX2__)
+
+// Bytes 0 and 2 of a lane hold a nibble; zero looks up zero in the others.
+TW_INLINE U PairOfFp4(U word, int pair) {
+  const __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(kE2M1Words.low));
+  const __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(kE2M1Words.high));
+  const U nibbles = (word >> (4 * pair)) & SetU(0x000f000fu);
+  U r;
+  for (int i = 0; i < kParts; ++i) {
+    const auto index = reinterpret_cast<__m256i>(nibbles.part[i]);
+    const __m256i upper = _mm256_slli_epi16(_mm256_shuffle_epi8(high, index), 8);
+    r.part[i] = reinterpret_cast<NativeU>(_mm256_or_si256(upper, _mm256_shuffle_epi8(low, index)));
+  }
+  return r;
+}
+
+#else
+
+// Out of line: sixteen lookups unrolled into every product would take the compiler minutes.
+[[gnu::noinline]] U PairOfFp4(U word, int pair) {
+  uint32_t lane[kLanes];
+  StoreU(lane, word >> (4 * pair));
+  for (uint32_t& w : lane)
+    w = kE2M1Words.half[w & 15u] | static_cast<uint32_t>(kE2M1Words.half[w >> 16 & 15u]) << 16;
+  return LoadU(lane);
+}
+
+#endif
 
 TW_INLINE U Fp4ScaleCodes(const uint8_t* scales, int64_t group, int half) {
   return LoadBytes(scales + group * kPanelOuts + half * kLanes);
@@ -192,6 +211,7 @@ struct LinesFp4 {
 // --- Bytes for Numerics::kFast: unsigned, around an offset. ---
 
 // The lower four bits of every byte by kE2M1Words.offset.
+#if defined(__AVX2__)
 TW_INLINE U LookUpOffsets(U codes) {
   U r;
 #if defined(__AVX512VBMI__)
@@ -204,21 +224,24 @@ TW_INLINE U LookUpOffsets(U codes) {
   const U nibbles = codes & SetU(0x0f0f0f0fu);
   r.part[0] = reinterpret_cast<NativeU>(
       _mm512_shuffle_epi8(table, reinterpret_cast<__m512i>(nibbles.part[0])));
-#elif defined(__AVX2__)
+#else
   const __m256i table = _mm256_load_si256(reinterpret_cast<const __m256i*>(kE2M1Words.offset));
   const U nibbles = codes & SetU(0x0f0f0f0fu);
   for (int i = 0; i < kParts; ++i) {
     r.part[i] = reinterpret_cast<NativeU>(
         _mm256_shuffle_epi8(table, reinterpret_cast<__m256i>(nibbles.part[i])));
   }
-#else
-  uint8_t byte[kHalfLineBytes];
-  StoreU(byte, codes);
-  for (uint8_t& b : byte) b = kE2M1Words.offset[b & 15u];
-  r = LoadU(byte);
 #endif
   return r;
 }
+#else
+[[gnu::noinline]] U LookUpOffsets(U codes) {
+  uint8_t byte[kHalfLineBytes];
+  StoreU(byte, codes);
+  for (uint8_t& b : byte) b = kE2M1Words.offset[b & 15u];
+  return LoadU(byte);
+}
+#endif
 
 struct QuadsFp4 {
   static constexpr int kLines = 4, kQuads = 2;

@@ -24,6 +24,13 @@ constexpr int kInFlight = kRows == 1   ? 4
                           : kRows == 2 ? 2
                                        : 1;
 
+// Lines of a group are written out where a line takes few instructions.
+#if defined(__AVX512BF16__)
+#define TW_UNROLL_LINES _Pragma("GCC unroll 16")
+#else
+#define TW_UNROLL_LINES _Pragma("GCC unroll 1")
+#endif
+
 constexpr int64_t kPrefetchAhead = 4096;  // bytes, for the kernels that wait for memory
 template <int kRows>
 constexpr bool kStreams = kRows <= 8;
@@ -58,7 +65,7 @@ TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* tot
 #pragma GCC unroll 32
   for (F& a : acc) a = Zero();
   const uint8_t* lines = w.lines + group * (Lines::kLines * kLineBytes) + kFirst * kHalfLineBytes;
-#pragma GCC unroll 16
+  TW_UNROLL_LINES
   for (int line = 0; line < Lines::kLines; ++line) {
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
@@ -98,7 +105,7 @@ TW_INLINE void AddQuads(const Panel& w, int64_t group, const uint32_t* x, F* tot
     for (int i = 0; i < kAll; ++i) acc[g * kAll + i] = SetU(first[i / kH]);
   }
   const uint8_t* lines = w.lines + group * (Quads::kLines * kLineBytes) + kFirst * kHalfLineBytes;
-#pragma GCC unroll 8
+  TW_UNROLL_LINES
   for (int line = 0; line < Quads::kLines; ++line) {
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
