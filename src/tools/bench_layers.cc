@@ -32,6 +32,7 @@ struct Rig {
   double peak_gflop_s = 0;
   OpTrace& trace;
   model::Model& model;
+  const std::function<void(const std::string&)>& note;
 };
 
 double ShareOf(const Cost& cost, double seconds, double read_gb_s, double gflop_s) {
@@ -49,6 +50,7 @@ struct StepFigure {
   double seconds = 0;
   double head_seconds = 0;
   Cost layers = {};
+  double experts = 0;  // distinct ones of a layer, the mean
 };
 
 Cost StepCost(const Rig& rig, const StepRows& rows, int first_layer, int end_layer) {
@@ -82,6 +84,10 @@ Result<StepFigure> Step(const Rig& rig, const std::vector<SequenceId>& sequences
   figure.head_seconds = rig.trace.LayerSeconds(-1);
   figure.layers = StepCost(rig, {static_cast<int64_t>(sequences.size()), position, true}, 0,
                            static_cast<int>(rig.config.num_hidden_layers));
+  const auto layers = static_cast<int>(rig.config.num_hidden_layers);
+  for (int layer = 0; layer < layers; ++layer) {
+    figure.experts += static_cast<double>(rig.trace.experts_read(layer)) / layers;
+  }
   return figure;
 }
 
@@ -109,15 +115,30 @@ int LayerLike(const std::vector<checkpoint::LayerPlan>& plans,
   return best;
 }
 
-// Seconds of each op in a step of the base config's layers, from the newest steps' trace.
-std::map<std::string, double> OpsOfBaseStep(const Rig& rig, int64_t steps) {
+using OpSeconds = std::map<OpTrace::Key, double>;
+
+// The least that each op of each layer took in any of some steps.
+Result<OpSeconds> FastestOps(const Rig& rig, const std::vector<SequenceId>& sequences) {
+  OpSeconds fastest;
+  for (int64_t i = 0; i < rig.options.steps; ++i) {
+    TW_TRY(Step(rig, sequences, 1000 + i, model::LogitRows::kNone).status());
+    for (const auto& [key, seconds] : rig.trace.seconds()) {
+      const auto at = fastest.emplace(key, seconds).first;
+      at->second = std::min(at->second, seconds);
+    }
+  }
+  return fastest;
+}
+
+// Seconds of each op in a step of the base config's layers.
+std::map<std::string, double> OpsOfBaseStep(const Rig& rig, const OpSeconds& fastest) {
   std::map<std::string, double> ops;
   const auto plans = checkpoint::PlanLayers(rig.config);
   for (const checkpoint::LayerPlan& plan : checkpoint::PlanLayers(rig.base)) {
     if (plan.draft) continue;
     const int layer = LayerLike(plans, plan);
-    for (const auto& [key, seconds] : rig.trace.seconds()) {
-      if (key.first == layer) ops[key.second] += seconds / static_cast<double>(steps);
+    for (const auto& [key, seconds] : fastest) {
+      if (key.first == layer) ops[key.second] += seconds;
     }
   }
   return ops;
@@ -125,14 +146,8 @@ std::map<std::string, double> OpsOfBaseStep(const Rig& rig, int64_t steps) {
 
 Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
                     std::vector<ModelFigure>* figures) {
-  StepFigure fastest{.seconds = 1e30};
-  std::map<std::string, double> ops;
-  for (int64_t i = 0; i < rig.options.steps; ++i) {
-    TW_ASSIGN(const StepFigure step, Step(rig, sequences, 1000 + i, model::LogitRows::kNone));
-    if (step.seconds >= fastest.seconds) continue;
-    fastest = step;
-    ops = OpsOfBaseStep(rig, 1);
-  }
+  TW_ASSIGN(const OpSeconds fastest, FastestOps(rig, sequences));
+  const std::map<std::string, double> ops = OpsOfBaseStep(rig, fastest);
   double all = 0;
   for (const auto& [op, seconds] : ops) all += seconds;
   for (const auto& [op, seconds] : ops) {
@@ -171,6 +186,7 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
   TW_ASSIGN(const StepFigure whole, FastestStep(rig, sequences, 500, model::LogitRows::kLast));
   const double read = std::max(before, rig.gauge.GbPerSecond());
   const Cost head = HeadCost(rig.config, batch);
+  rig.note(fmt::format("batch {}: {:.1f} distinct experts a layer", batch, bare.experts));
   figures->push_back(DecodeFigure(rig, "decode layers", batch, bare.seconds, bare.layers, read));
   figures->push_back(DecodeFigure(rig, "decode head", batch, whole.head_seconds, head, read));
   figures->push_back(DecodeFigure(rig, "decode", batch, whole.seconds, whole.layers + head, read));
@@ -267,7 +283,7 @@ Result<std::vector<ModelFigure>> BenchLayers(const Config& base, const kernels::
   const ReadGauge gauge(team, options.gauge_bytes);
   const bool fast = ops.numerics == kernels::Numerics::kFast;
   const double peak = MeasurePeaks(team).Of(fast ? PeakKind::kInt8 : PeakKind::kBf16).gflop_s;
-  const Rig rig{c, base, options, gauge, peak, trace, *model};
+  const Rig rig{c, base, options, gauge, peak, trace, *model, note};
   std::vector<ModelFigure> figures;
   for (const int64_t batch : options.batches) TW_TRY(AddDecode(rig, batch, &figures));
   TW_TRY(AddPrefill(rig, &figures));
