@@ -17,11 +17,12 @@ using tensor::BF16;
 constexpr int64_t kParts = 4;
 constexpr int64_t kFewRows = 4;
 
-// The product with all columns but those of one quarter set to zero, which adds nothing.
+// The product with all columns but every fourth set to zero, which adds nothing. (Quarters that are
+// whole blocks of columns might happen to be summed as the body itself sums them.)
 std::vector<float> Partial(const LinearParams& p, const Projection& projection, int64_t part) {
   std::vector<BF16> x(p.x, p.x + p.rows * p.in);
   for (int64_t i = 0; i < p.rows * p.in; ++i) {
-    if (i % p.in * kParts / p.in != part) x[static_cast<size_t>(i)] = BF16{0};
+    if (i % p.in % kParts != part) x[static_cast<size_t>(i)] = BF16{0};
   }
   std::vector<float> out(static_cast<size_t>(p.rows * projection.weight.rows));
   const Projection to_float{.weight = projection.weight, .out_f32 = out.data()};

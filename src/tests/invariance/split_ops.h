@@ -1,5 +1,5 @@
-// Backends for tests whose matrix products are split over K: the cpu backend's product of every
-// quarter of the columns, summed afterwards. Some of them break the promise of invariance on
+// Backends for tests whose matrix products are split over K: the cpu backend's products of four
+// quarters of the columns, summed afterwards. Some of them break the promise of invariance on
 // purpose.
 #pragma once
 
