@@ -3,26 +3,26 @@
 // bf16 before they meet the values, as the published reference rounds wherever 64 slots hold
 // everything; the denominator sums them unrounded.
 //
-// Cache rows are decoded to bf16, which holds them exactly. Lanes are heads while queries meet keys
+// Cache rows are decoded to bf16, which holds them exactly. Lanes are keys while queries meet keys
 // and while the softmax runs; they are channels while probabilities meet values.
 #pragma once
 
 #include "kernels/cpu/dot.inc.h"
+#include "kernels/cpu/heads.inc.h"
 #include "kernels/cpu/linear.inc.h"
 #include "kernels/cpu/transpose.inc.h"
 
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
-// Keys whose products are summed at a time, and heads whose outputs are: what the registers hold.
+// Heads whose logits and whose outputs are summed at a time: what the registers hold.
 #if defined(__AVX512F__)
-constexpr int64_t kTileKeys = 8, kTileHeads = 8;
+constexpr int kLogitHeads = 8, kOutputHeads = 8;
 #elif defined(__AVX2__)
-constexpr int64_t kTileKeys = 4, kTileHeads = 2;
+constexpr int kLogitHeads = 4, kOutputHeads = 2;
 #else
-constexpr int64_t kTileKeys = 2, kTileHeads = 1;
+constexpr int kLogitHeads = 2, kOutputHeads = 1;
 #endif
-constexpr int64_t kKeyGroup = 16;  // keys decoded at a time
 
 // Decoded window rows that neighbouring queries of a sequence share. A row keeps its place while
 // the thread works on one sequence; tag = position + 1, 0 is empty.
@@ -40,37 +40,39 @@ struct WindowMemo {
 // `pairs` words make a row.
 struct AttentionScratch {
   int64_t pairs;  // PaddedWidth(width) / 2
-  int64_t slots;  // keys of a row at most, in whole groups
+  int64_t slots;  // keys of a row at most, in whole vectors
   WindowMemo window;
   const uint8_t** coded;  // [slots]: where the keys of the current row lie
-  uint32_t* own;          // [kKeyGroup, pairs]: keys that are not shared
-  uint32_t* query;        // [head vectors, pairs, kLanes]
-  float* logits;          // [head vectors, slots, kLanes]
-  uint32_t* probability;  // [slots / 2, kLanes]: pairs of slots, of one head vector
+  uint32_t* own;          // [kLanes, pairs]: keys that are not shared
+  uint32_t* turned;       // [pairs, kLanes]: sixteen keys
+  uint32_t* query;        // [heads, pairs]
+  float* logits;          // [heads, slots]
+  uint32_t* probability;  // [heads, slots / 2]: pairs of slots
   uint32_t* values;       // [padded width / 32, slots / 2 + 1, 32]: pairs of slots of each channel
   float* angles;          // [2 * rope_dim]
 
   uint32_t* Slab(int64_t i) const { return values + i * (slots / 2 + 1) * kGroup; }
 };
 
-AttentionScratch MakeScratch(const AttentionParams& p, int64_t rows, int64_t vectors) {
+AttentionScratch MakeScratch(const AttentionParams& p, int64_t rows, int64_t heads) {
   const auto words = [](Slot slot, int64_t n) {
     return static_cast<uint32_t*>(Scratch(slot, n * 4));
   };
   AttentionScratch s = {};
   s.pairs = PaddedWidth(p.width) / 2;
   const int64_t most = p.window + (p.selected_rows != nullptr ? p.topk : 0);
-  s.slots = (most + kKeyGroup - 1) / kKeyGroup * kKeyGroup;
+  s.slots = (most + kLanes - 1) / kLanes * kLanes;
   if (rows > 1) {
     s.window = {words(Slot::kWindowMemo, p.window * s.pairs),
                 static_cast<int64_t*>(Scratch(Slot::kWindowTags, p.window * 8)), p.window};
   }
   s.coded = static_cast<const uint8_t**>(
       Scratch(Slot::kKeyPointers, s.slots * static_cast<int64_t>(sizeof(uint8_t*))));
-  s.own = words(Slot::kPrivateKeys, kKeyGroup * s.pairs);
-  s.query = words(Slot::kQuery, vectors * s.pairs * kLanes);
-  s.logits = ScratchFloats(Slot::kLogits, vectors * s.slots * kLanes);
-  s.probability = words(Slot::kProbability, s.slots / 2 * kLanes);
+  s.own = words(Slot::kPrivateKeys, 2 * kLanes * s.pairs);
+  s.turned = s.own + kLanes * s.pairs;
+  s.query = words(Slot::kQuery, heads * s.pairs);
+  s.logits = ScratchFloats(Slot::kLogits, heads * s.slots);
+  s.probability = words(Slot::kProbability, heads * s.slots / 2);
   s.values = words(Slot::kValues, s.pairs * 2 * (s.slots / 2 + 1));
   s.angles = ScratchFloats(Slot::kAngles, 2 * p.rotation.rope_dim);
   return s;
@@ -129,17 +131,30 @@ const uint32_t* DecodedKey(const AttentionParams& p, const AttentionScratch& s, 
   return words;
 }
 
-// logits[i] = the products of sixteen heads with key i.
-TW_INLINE void DotKeys(const uint32_t* query, const uint32_t* const* key, int64_t pairs,
-                       float* logits) {
-  F sum[kTileKeys];
-  for (F& lanes : sum) lanes = Zero();
-  for (int64_t pair = 0; pair < pairs; ++pair) {
-    const U q = LoadU(query + pair * kLanes);
-#pragma GCC unroll 8
-    for (int i = 0; i < kTileKeys; ++i) sum[i] = DotBF16(sum[i], q, SetU(key[i][pair]));
+// Words of sixteen keys, each beside those of the other keys.
+void TurnKeys(const uint32_t* const* key, int64_t pairs, uint32_t* turned) {
+  for (int64_t pair = 0; pair < pairs; pair += kLanes) {
+    F words[kLanes];
+    for (int i = 0; i < kLanes; ++i) words[i] = FromBits(LoadU(key[i] + pair));
+    Transpose16(words);
+    for (int i = 0; i < kLanes; ++i) StoreU(turned + (pair + i) * kLanes, Bits(words[i]));
   }
-  for (int i = 0; i < kTileKeys; ++i) Store(logits + i * kLanes, sum[i]);
+}
+
+// logits[h][0..16) = query h . sixteen keys, summed over pairs of columns in ascending order.
+template <int kHeads>
+TW_INLINE void DotKeys(const AttentionScratch& s, int64_t head, float* logits) {
+  const uint32_t* query = s.query + head * s.pairs;
+  F sum[kHeads];
+  for (F& lanes : sum) lanes = Zero();
+  for (int64_t pair = 0; pair < s.pairs; ++pair) {
+    const U keys = LoadU(s.turned + pair * kLanes);
+#pragma GCC unroll 8
+    for (int h = 0; h < kHeads; ++h) {
+      sum[h] = DotBF16(sum[h], keys, SetU(query[h * s.pairs + pair]));
+    }
+  }
+  for (int h = 0; h < kHeads; ++h) Store(logits + (head + h) * s.slots, sum[h]);
 }
 
 // Two keys side by side as pairs of slots, pair number `at`.
@@ -152,101 +167,85 @@ void PairValues(const AttentionScratch& s, const uint32_t* even, const uint32_t*
   }
 }
 
-// Decodes the keys [begin, begin + count) of a row, count <= kKeyGroup: logits of `vectors` head
-// vectors, and the values in pairs.
+// Decodes the keys [begin, begin + count) of a row, count <= kLanes: logits of `heads` heads, and
+// the values in pairs.
 void MeetKeys(const AttentionParams& p, const AttentionScratch& s, const RowKeys& keys,
-              int64_t begin, int64_t count, int64_t vectors) {
-  const uint32_t* key[kKeyGroup];
-  for (int64_t i = 0; i < kKeyGroup; ++i) {
+              int64_t begin, int64_t count, int64_t heads) {
+  const uint32_t* key[kLanes];
+  for (int64_t i = 0; i < kLanes; ++i) {
     key[i] = i < count ? DecodedKey(p, s, keys, begin + i, s.own + i * s.pairs) : key[i - 1];
   }
-  for (int64_t v = 0; v < vectors; ++v) {
-    for (int64_t i = 0; i < count; i += kTileKeys) {
-      DotKeys(s.query + v * s.pairs * kLanes, key + i, s.pairs,
-              s.logits + (v * s.slots + begin + i) * kLanes);
-    }
-  }
-  for (int64_t i = 0; i < count; i += 2) {
-    PairValues(s, key[i], key[i + 1], (begin + i) / 2);
-  }
+  TurnKeys(key, s.pairs, s.turned);
+  ForHeads<kLogitHeads>(0, heads,
+                        [&](auto tile, int64_t head) { DotKeys<tile>(s, head, s.logits + begin); });
+  for (int64_t i = 0; i < count; i += 2) PairValues(s, key[i], key[i + 1], (begin + i) / 2);
 }
 
-// Logits of sixteen heads to unnormalised probabilities in pairs of slots; the reciprocal of the
-// denominator with the sink in it.
-F Softmax(const AttentionScratch& s, float* logits, int64_t count, float scale, F sink) {
+// Logits of a head to unnormalised probabilities in bf16; the reciprocal of the denominator with
+// the sink in it.
+float Softmax(float* logits, int64_t count, float scale, float sink, BF16* probability) {
+  for (int64_t i = count; i % kLanes != 0; ++i) logits[i] = -__builtin_inff();
   F top = Set(-__builtin_inff());
-  for (int64_t i = 0; i < count; ++i) {
-    const F scaled = Load(logits + i * kLanes) * Set(scale);
-    Store(logits + i * kLanes, scaled);
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const F scaled = Load(logits + i) * Set(scale);
+    Store(logits + i, scaled);
     top = Max(scaled, top);
   }
+  const float maximum = MaxLanes(top);
   F sum = Zero();
-  for (int64_t i = 0; i < count; i += 2) {
-    const F even = ExpOfNegative(Load(logits + i * kLanes) - top);
-    F odd = Zero();
-    if (i + 1 < count) odd = ExpOfNegative(Load(logits + (i + 1) * kLanes) - top);
-    sum = (sum + even) + odd;
-    StoreU(s.probability + i / 2 * kLanes, (BF16Bits(odd) << 16) | BF16Bits(even));
+  for (int64_t i = 0; i < count; i += kLanes) {
+    const F e = ExpOfNegative(Load(logits + i) - Set(maximum));
+    StoreBF16(probability + i, e);
+    sum = sum + e;
   }
-  return Set(1.0f) / (sum + Exp(sink - top));
+  return 1.0f / (SumLanes(sum) + Exp1(sink - maximum));
 }
 
-// Channels [0, 32) of a slab for kTileHeads heads: sum_i p[i][h] * value_i, in slot order.
-TW_INLINE void WeightedValues(const uint32_t* probability, const uint32_t* values, int64_t pairs,
-                              F* sum) {
-  F low[kTileHeads], high[kTileHeads];
-  for (int h = 0; h < kTileHeads; ++h) low[h] = high[h] = Zero();
+// Channels [0, 32) of a slab for kHeads heads: sum_i p[h][i] * value_i, in pairs of slots.
+template <int kHeads>
+TW_INLINE void WeightedValues(const uint32_t* probability, int64_t stride, const uint32_t* values,
+                              int64_t pairs, F* sum) {
+  F low[kHeads], high[kHeads];
+  for (int h = 0; h < kHeads; ++h) low[h] = high[h] = Zero();
   for (int64_t i = 0; i < pairs; ++i) {
     const U a = LoadU(values + i * kGroup);
     const U b = LoadU(values + i * kGroup + kLanes);
 #pragma GCC unroll 8
-    for (int h = 0; h < kTileHeads; ++h) {
-      const U weight = SetU(probability[i * kLanes + h]);
+    for (int h = 0; h < kHeads; ++h) {
+      const U weight = SetU(probability[h * stride + i]);
       low[h] = DotBF16(low[h], weight, a);
       high[h] = DotBF16(high[h], weight, b);
     }
   }
-  for (int h = 0; h < kTileHeads; ++h) {
+  for (int h = 0; h < kHeads; ++h) {
     sum[2 * h] = low[h];
     sum[2 * h + 1] = high[h];
   }
 }
 
-// out[h] = bf16(sum * inverse[h]) for the first `heads` of sixteen heads; `out` is [heads, width].
+// out[h] = bf16(sum * inverse[h]); `out` is [heads, width].
 void PutValues(const AttentionScratch& s, const float* inverse, int64_t heads, int64_t count,
                int64_t width, BF16* out) {
   for (int64_t c = 0; c < width; c += kGroup) {
-    for (int64_t first = 0; first < heads; first += kTileHeads) {
-      F sum[kTileHeads * 2];
-      WeightedValues(s.probability + first, s.Slab(c / kGroup), (count + 1) / 2, sum);
-      for (int64_t i = 0; i < Least(kTileHeads, heads - first); ++i) {
+    ForHeads<kOutputHeads>(0, heads, [&](auto tile, int64_t first) {
+      F sum[tile * 2];
+      WeightedValues<tile>(s.probability + first * (s.slots / 2), s.slots / 2, s.Slab(c / kGroup),
+                           (count + 1) / 2, sum);
+      for (int64_t i = 0; i < tile; ++i) {
         BF16* at = out + (first + i) * width + c;
         const F by = Set(inverse[first + i]);
         StoreFirst(at, sum[2 * i] * by, width - c);
         if (width - c > kLanes) StoreFirst(at + kLanes, sum[2 * i + 1] * by, width - c - kLanes);
       }
-    }
+    });
   }
 }
 
-// Words [pair, pair + 16) of a query of 2 * pair columns and more, zero behind its width.
-TW_INLINE F QueryWords(const BF16* query, int64_t width, int64_t pair) {
-  const int64_t left = width - 2 * pair;
-  if (left >= 2 * kLanes) return FromBits(LoadU(query + 2 * pair));
-  uint16_t padded[2 * kLanes] = {};
-  if (left > 0) __builtin_memcpy(padded, query + 2 * pair, static_cast<size_t>(left) * 2);
-  return FromBits(LoadU(padded));
-}
-
-// Sixteen queries from `query` on, lanes behind the last one zero.
-void SpreadQueries(const BF16* query, int64_t heads, int64_t width, int64_t pairs, uint32_t* out) {
-  for (int64_t pair = 0; pair < pairs; pair += kLanes) {
-    F words[kLanes];
-    for (int64_t h = 0; h < kLanes; ++h) {
-      words[h] = h < heads ? QueryWords(query + h * width, width, pair) : Zero();
-    }
-    Transpose16(words);
-    for (int i = 0; i < kLanes; ++i) StoreU(out + (pair + i) * kLanes, Bits(words[i]));
+// A rotated query as words, zero behind its width.
+void PutQuery(const BF16* query, int64_t width, int64_t pairs, uint32_t* out) {
+  auto* values = reinterpret_cast<BF16*>(out);
+  for (int64_t c = 0; c < 2 * pairs; c += kLanes) {
+    StoreExact(values + c, c < width ? LoadFirst(query + c, width - c) : Zero());
   }
 }
 
@@ -254,53 +253,47 @@ void SpreadQueries(const BF16* query, int64_t heads, int64_t width, int64_t pair
 void AttendHeads(const AttentionParams& p, const AttentionScratch& s, int64_t row, int64_t head,
                  int64_t heads) {
   const int64_t at = (row * p.heads + head) * p.width;
-  const int64_t vectors = (heads + kLanes - 1) / kLanes;
   const Angles forth = SpreadAngles(p.rotation, row, false, s.angles);
-  for (int64_t h = 0; h < heads; ++h) Rotate(p.query + at + h * p.width, p.width, forth);
-  for (int64_t v = 0; v < vectors; ++v) {
-    SpreadQueries(p.query + at + v * kLanes * p.width, heads - v * kLanes, p.width, s.pairs,
-                  s.query + v * s.pairs * kLanes);
+  for (int64_t h = 0; h < heads; ++h) {
+    Rotate(p.query + at + h * p.width, p.width, forth);
+    PutQuery(p.query + at + h * p.width, p.width, s.pairs, s.query + h * s.pairs);
   }
   const RowKeys keys = FindKeys(p, row, s);
-  for (int64_t i = 0; i < keys.count; i += kKeyGroup) {
-    MeetKeys(p, s, keys, i, Least(kKeyGroup, keys.count - i), vectors);
+  for (int64_t i = 0; i < keys.count; i += kLanes) {
+    MeetKeys(p, s, keys, i, Least(kLanes, keys.count - i), heads);
   }
-  for (int64_t v = 0; v < vectors; ++v) {
-    const int64_t first = v * kLanes;
-    const F sink = LoadFirst(p.sink + head + first, heads - first);
-    float inverse[kLanes];
-    Store(inverse, Softmax(s, s.logits + first * s.slots, keys.count, p.scale, sink));
-    PutValues(s, inverse, Least(kLanes, heads - first), keys.count, p.width,
-              p.out + at + first * p.width);
+  float* inverse = ScratchFloats(Slot::kSum, heads);
+  for (int64_t h = 0; h < heads; ++h) {
+    inverse[h] = Softmax(s.logits + h * s.slots, keys.count, p.scale, p.sink[head + h],
+                         reinterpret_cast<BF16*>(s.probability + h * (s.slots / 2)));
   }
+  PutValues(s, inverse, heads, keys.count, p.width, p.out + at);
   const Angles back = SpreadAngles(p.rotation, row, true, s.angles);
   for (int64_t h = 0; h < heads; ++h) Rotate(p.out + at + h * p.width, p.width, back);
 }
 
-// Units [begin, end) of rows times blocks of head vectors.
+// Units [begin, end) of rows times blocks of heads.
 void AttendUnits(const AttentionParams& p, int64_t blocks, int64_t begin, int64_t end) {
-  const int64_t vectors = (p.heads + kLanes - 1) / kLanes;
-  const AttentionScratch s =
-      MakeScratch(p, (end - begin + blocks - 1) / blocks, (vectors + blocks - 1) / blocks);
+  const AttentionScratch s = MakeScratch(p, (end - begin + blocks - 1) / blocks, p.heads);
   int32_t sequence = -1;
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t row = unit / blocks, block = unit % blocks;
     if (p.row_sequence[row] != sequence) s.window.Forget();
     sequence = p.row_sequence[row];
-    const int64_t head = block * vectors / blocks * kLanes;
-    const int64_t heads = Least((block + 1) * vectors / blocks * kLanes, p.heads) - head;
-    AttendHeads(p, s, row, head, heads);
+    const int64_t head = block * p.heads / blocks;
+    AttendHeads(p, s, row, head, (block + 1) * p.heads / blocks - head);
   }
 }
 
 // Rows that do not keep all threads busy are split by heads; each part decodes the keys again.
 void Attention(const AttentionParams& p) {
+  constexpr int64_t kHeadsWorthABlock = 8;
   if (p.rows == 0) return;
   const int64_t slots = p.window + (p.selected_rows != nullptr ? p.topk : 0);
   const int64_t work = 2 * slots * p.width * p.heads;  // multiplications of a row
-  const int64_t threads = p.stream.team->size(), vectors = (p.heads + kLanes - 1) / kLanes;
+  const int64_t threads = p.stream.team->size();
   const bool enough = p.rows % threads == 0 || p.rows >= 4 * threads;
-  const int64_t blocks = enough ? 1 : Least(threads, vectors);
+  const int64_t blocks = enough ? 1 : Most(1, Least(threads, p.heads / kHeadsWorthABlock));
   p.stream.team->ParallelFor(
       p.rows * blocks, Most(1, kWorkWorthAThread / Most(1, work / blocks)),
       [&](int64_t begin, int64_t end) { AttendUnits(p, blocks, begin, end); });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cpu/dot.inc.h"
+#include "kernels/cpu/heads.inc.h"
 #include "kernels/cpu/rows.inc.h"
 #include "kernels/cpu/transpose.inc.h"
 
@@ -12,11 +13,11 @@ namespace {
 
 // Heads scored at a time: what the registers hold.
 #if defined(__AVX512F__)
-constexpr int64_t kTileQueries = 8;
+constexpr int kScoreHeads = 8;
 #elif defined(__AVX2__)
-constexpr int64_t kTileQueries = 3;
+constexpr int kScoreHeads = 2;
 #else
-constexpr int64_t kTileQueries = 1;
+constexpr int kScoreHeads = 1;
 #endif
 constexpr int64_t kGroupWords = 8;   // of four bytes: a group of 32 columns
 constexpr uint32_t kKeyOffset = 12;  // makes twice a value of e2m1 unsigned
@@ -30,15 +31,12 @@ struct IndexQuery {
   float* scale;     // [heads, groups]: of the integer dot
   float* weight;    // [heads]
 
-  static int64_t PaddedHeads(int64_t heads) {
-    return (heads + kTileQueries - 1) / kTileQueries * kTileQueries;
-  }
   // Words of memory of one row.
   static int64_t Words(int64_t heads, int64_t groups) {
-    return PaddedHeads(heads) * (groups * (kGroupWords + 2) + 1);
+    return heads * (groups * (kGroupWords + 2) + 1);
   }
   static IndexQuery In(uint32_t* memory, int64_t heads, int64_t groups) {
-    const int64_t count = PaddedHeads(heads) * groups;
+    const int64_t count = heads * groups;
     uint32_t* rest = memory + count * kGroupWords;
     return {heads,
             groups,
@@ -140,9 +138,14 @@ TW_INLINE U OffsetBytes(U nibbles) {
 // Up to sixteen words of a row, zero behind them.
 TW_INLINE U LoadWords(const uint8_t* from, int64_t words) {
   if (words >= kLanes) return LoadU(from);
+#if defined(__AVX512F__)
+  const auto mask = static_cast<__mmask16>((1u << words) - 1);
+  return {{reinterpret_cast<NativeU>(_mm512_maskz_loadu_epi32(mask, from))}};
+#else
   uint32_t padded[kLanes] = {};
   __builtin_memcpy(padded, from, static_cast<size_t>(words) * 4);
   return LoadU(padded);
+#endif
 }
 
 // e8m0 codes to scales: 0 is 2^-127, 255 is NaN.
@@ -185,29 +188,30 @@ void PutKeys(const uint8_t* const* key, int64_t groups, const KeyTile& tile) {
 // --- Scores. ---
 
 // dot[i] = products of the heads head + i with the keys.
+template <int kHeads>
 TW_INLINE void DotQueries(const IndexQuery& query, int64_t head, const KeyTile& keys, F* dot) {
-  for (int i = 0; i < kTileQueries; ++i) dot[i] = Zero();
+  for (int i = 0; i < kHeads; ++i) dot[i] = Zero();
   for (int64_t g = 0; g < query.groups; ++g) {
     const int64_t at = head * query.groups + g;
-    U sum[kTileQueries];
+    U sum[kHeads];
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kTileQueries; ++i) {
+    for (int64_t i = 0; i < kHeads; ++i) {
       sum[i] = SetU(static_cast<uint32_t>(query.start[at + i * query.groups]));
     }
 #pragma GCC unroll 8
     for (int64_t w = 0; w < kGroupWords; ++w) {
       const U key = LoadU(keys.words + (g * kGroupWords + w) * kLanes);
 #pragma GCC unroll 8
-      for (int64_t i = 0; i < kTileQueries; ++i) {
+      for (int64_t i = 0; i < kHeads; ++i) {
         const uint32_t* words = query.words + (at + i * query.groups) * kGroupWords;
         sum[i] = DotU8S8(sum[i], key, SetU(words[w]));
       }
     }
     const F scale = Load(keys.scale + g * kLanes);
 #pragma GCC unroll 8
-    for (int64_t i = 0; i < kTileQueries; ++i) {
-      dot[i] = AddExactProduct(dot[i], FromInteger(sum[i]),
-                               scale * Set(query.scale[at + i * query.groups]));
+    for (int64_t i = 0; i < kHeads; ++i) {
+      const F both = scale * Set(query.scale[at + i * query.groups]);
+      dot[i] = AddExactProduct(dot[i], FromInteger(sum[i]), both);
     }
   }
 }
@@ -215,15 +219,13 @@ TW_INLINE void DotQueries(const IndexQuery& query, int64_t head, const KeyTile& 
 // sum_h relu(q_h . key) w_h of sixteen keys.
 F ScoreKeys(const IndexQuery& query, const KeyTile& keys) {
   F total = Zero();
-  for (int64_t head = 0; head < query.heads; head += kTileQueries) {
-    F dot[kTileQueries];
-    DotQueries(query, head, keys, dot);
-#pragma GCC unroll 8
-    for (int64_t i = 0; i < kTileQueries; ++i) {
-      if (head + i >= query.heads) break;
+  ForHeads<kScoreHeads>(0, query.heads, [&](auto tile, int64_t head) {
+    F dot[tile];
+    DotQueries<tile>(query, head, keys, dot);
+    for (int64_t i = 0; i < tile; ++i) {
       total = total + Max(dot[i], Zero()) * Set(query.weight[head + i]);
     }
-  }
+  });
   return total;
 }
 

@@ -85,8 +85,8 @@ Cutting CutCall(const IndexSelectParams& p) {
 
 // The best of one part of one row.
 struct PartLists {
-  int32_t* order;  // [wanted]
-  int32_t* entry;  // [wanted]
+  int32_t* order;  // [room]: wanted in whole vectors
+  int32_t* entry;  // [room]
   int64_t* count;
 };
 
@@ -96,17 +96,19 @@ struct SelectWork {
   Cutting cut;
   int64_t groups;          // of columns
   uint32_t* query;         // [rows, IndexQuery::Words]
-  int32_t* kept[2];        // [rows, parts, 2, wanted]: entries, and candidate blocks
+  int32_t* kept[2];        // [rows, parts, 2, room]: entries, and candidate blocks
   int64_t* kept_count[2];  // [rows, parts]
   int64_t wanted[2];
+
+  int64_t Room(int kind) const { return (wanted[kind] + kLanes - 1) / kLanes * kLanes; }
 
   IndexQuery Query(int64_t row) const {
     return IndexQuery::In(query + row * IndexQuery::Words(p.heads, groups), p.heads, groups);
   }
   PartLists Kept(int kind, int64_t row, int64_t part) const {
     const int64_t at = row * cut.parts + part;
-    int32_t* order = kept[kind] + at * 2 * wanted[kind];
-    return {order, order + wanted[kind], kept_count[kind] + at};
+    int32_t* order = kept[kind] + at * 2 * Room(kind);
+    return {order, order + Room(kind), kept_count[kind] + at};
   }
 };
 
@@ -158,15 +160,21 @@ void Unpack(const IndexSelectParams& p, int64_t row, int64_t begin, int64_t n, U
   }
 }
 
-// Scores of candidate blocks, their highest ones; the block of the newest entry is always in.
+// Candidate blocks with their highest scores; the block of the newest entry is always in.
 void OfferBlocks(const IndexSelectParams& p, int64_t row, const float* score, int64_t begin,
                  int64_t n, BestList* list) {
   const int64_t size = p.make_candidates->block_size;
-  for (int64_t i = 0; i < n; i += size) {
-    float top = -__builtin_inff();
-    for (int64_t j = i; j < Least(n, i + size); ++j) top = score[j] > top ? score[j] : top;
-    if (begin + i + size >= p.visible[row]) top = __builtin_inff();
-    list->Offer(Set(top), 1, static_cast<int32_t>((begin + i) / size));
+  const int64_t count = (n + size - 1) / size;
+  for (int64_t first = 0; first < count; first += kLanes) {
+    const int64_t blocks = Least(kLanes, count - first);
+    float best[kLanes];
+    for (int64_t b = 0; b < blocks; ++b) {
+      float top = -__builtin_inff();
+      const int64_t from = (first + b) * size;
+      for (int64_t i = from; i < Least(n, from + size); ++i) top = score[i] > top ? score[i] : top;
+      best[b] = begin + from + size >= p.visible[row] ? __builtin_inff() : top;
+    }
+    list->Offer(LoadFirst(best, blocks), blocks, static_cast<int32_t>(begin / size + first));
   }
 }
 
@@ -264,9 +272,9 @@ SelectWork MakeWork(const IndexSelectParams& p) {
   work.kept_count[0] = counts;
   work.kept_count[1] = counts + lists;
   auto* kept =
-      static_cast<int32_t*>(Scratch(Slot::kSum, lists * 2 * (work.wanted[0] + work.wanted[1]) * 4));
+      static_cast<int32_t*>(Scratch(Slot::kSum, lists * 2 * (work.Room(0) + work.Room(1)) * 4));
   work.kept[0] = kept;
-  work.kept[1] = kept + lists * 2 * work.wanted[0];
+  work.kept[1] = kept + lists * 2 * work.Room(0);
   return work;
 }
 

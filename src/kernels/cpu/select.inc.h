@@ -10,7 +10,7 @@ namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
 constexpr int32_t kNeverOrder = INT32_MIN;
-constexpr int64_t kListSlack = 1024;  // of a list behind the k best
+constexpr int64_t kListSlack = 256;  // of a list behind twice the k best
 
 // Signed words that order as scores do; -inf and NaN get kNeverOrder. Adding zero makes one zero of
 // two.
@@ -46,6 +46,30 @@ TW_INLINE uint32_t LanesAbove(U order, int32_t bound) {
 #endif
 }
 
+// Writes the lanes of the mask side by side; up to kLanes words behind `out` are overwritten.
+TW_INLINE void StoreLanes(int32_t* out, U a, uint32_t mask) {
+#if defined(__AVX512F__)
+  StoreU(out, {{reinterpret_cast<NativeU>(_mm512_maskz_compress_epi32(
+                  static_cast<__mmask16>(mask), reinterpret_cast<__m512i>(a.part[0])))}});
+#else
+  int32_t lane[kLanes];
+  StoreU(lane, a);
+  for (; mask != 0; mask &= mask - 1) *out++ = lane[__builtin_ctz(mask)];
+#endif
+}
+
+// The numbers first, first + 1, ...
+TW_INLINE U NumbersFrom(int32_t first) {
+  constexpr uint32_t kNumbers[kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return LoadU(kNumbers) + SetU(static_cast<uint32_t>(first));
+}
+
+// The lowest `n` bits of the mask.
+TW_INLINE uint32_t LowestBits(uint32_t mask, int64_t n) {
+  while (__builtin_popcount(mask) > n) mask ^= 0x80000000u >> __builtin_clz(mask);
+  return mask;
+}
+
 // How many of order[0..padded) are >= bound.
 int64_t CountFrom(const int32_t* order, int64_t padded, int32_t bound) {
   int32_t count = 0;
@@ -62,38 +86,33 @@ struct BestList {
   int32_t bound = kNeverOrder;  // what is not above can no longer be chosen
 
   static int64_t Capacity(int64_t wanted) {
-    return (wanted + kListSlack + kLanes - 1) / kLanes * kLanes;
+    return (2 * wanted + kListSlack + kLanes - 1) / kLanes * kLanes;
   }
   static BestList In(int32_t* memory, int64_t wanted) {  // of 2 * Capacity(wanted) words
     return {memory, memory + Capacity(wanted), wanted};
   }
 
-  TW_INLINE void Append(int32_t order_word, int32_t e) {
-    order[count] = order_word;
-    entry[count] = e;
-    ++count;
+  TW_INLINE void Append(U words, U entries, uint32_t mask) {
+    StoreLanes(order + count, words, mask);
+    StoreLanes(entry + count, entries, mask);
+    count += __builtin_popcount(mask);
+    if (count + kLanes > Capacity(wanted)) Cut();
   }
 
   // Scores of the entries first, first + 1, ...; n <= kLanes of them.
   TW_INLINE void Offer(F score, int64_t n, int32_t first) {
     const U words = OrderOf(score);
-    uint32_t above = LanesAbove(words, bound) & ((1u << n) - 1);
-    if (above == 0) return;
-    if (count + kLanes > Capacity(wanted)) Cut();
-    int32_t lane[kLanes];
-    StoreU(lane, words);
-    for (; above != 0; above &= above - 1) {
-      const int i = __builtin_ctz(above);
-      Append(lane[i], first + i);
-    }
+    const uint32_t above = LanesAbove(words, bound) & ((1u << n) - 1);
+    if (above != 0) Append(words, NumbersFrom(first), above);
   }
 
-  // What another list has kept of higher entries.
+  // What another list has kept of higher entries; it can be read in whole vectors.
   void Merge(const int32_t* orders, const int32_t* entries, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      if (orders[i] <= bound) continue;
-      if (count == Capacity(wanted)) Cut();
-      Append(orders[i], entries[i]);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const U words = LoadU(orders + i);
+      const uint32_t present = n - i < kLanes ? (1u << (n - i)) - 1 : 0xffffu;
+      const uint32_t above = LanesAbove(words, bound) & present;
+      if (above != 0) Append(words, LoadU(entries + i), above);
     }
   }
 
@@ -121,16 +140,17 @@ struct BestList {
   void Cut() {
     if (count <= wanted) return;
     const int32_t least = ReachedBound();
-    int64_t ties = wanted;
-    for (int64_t i = 0; i < count; ++i) ties -= order[i] > least ? 1 : 0;
+    const int64_t padded = (count + kLanes - 1) / kLanes * kLanes;
+    int64_t ties = least == INT32_MAX ? wanted : wanted - CountFrom(order, padded, least + 1);
     int64_t kept = 0;
-    for (int64_t i = 0; kept < wanted; ++i) {
-      const int64_t tie = static_cast<int64_t>(order[i] == least) & static_cast<int64_t>(ties > 0);
-      ties -= tie;
-      const bool keep = order[i] > least || tie != 0;
-      order[kept] = order[i];
-      entry[kept] = entry[i];
-      kept += keep ? 1 : 0;
+    for (int64_t i = 0; i < padded; i += kLanes) {
+      const U words = LoadU(order + i), entries = LoadU(entry + i);
+      const uint32_t above = LanesAbove(words, least);
+      const uint32_t equal = LowestBits(LanesAbove(words, least - 1) & ~above, ties);
+      ties -= __builtin_popcount(equal);
+      StoreLanes(order + kept, words, above | equal);
+      StoreLanes(entry + kept, entries, above | equal);
+      kept += __builtin_popcount(above | equal);
     }
     count = kept;
     bound = least;
