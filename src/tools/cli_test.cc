@@ -99,6 +99,22 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("bench model --synthetic --layers 40 --experts 384", "do not fit");
 }
 
+TEST(Cli, VerifyPassesOnEveryTargetInBothNumerics) {
+  const Result<base::Json> kernels = base::ParseJson(RunProgram("inspect kernels --json").text, "");
+  ASSERT_TRUE(kernels.ok());
+  for (const base::Json& target : (*kernels)[1]["targets"]) {
+    if (!target["supported"].get<bool>()) continue;
+    for (const std::string numerics : {"exact", "fast"}) {
+      for (const std::string folder : {"tiny-a", "tiny-b"}) {
+        const Outcome outcome =
+            RunProgram("verify --backend cpu --numerics " + numerics + " --cpu-target " +
+                       target["name"].get<std::string>() + " " + kData + "/" + folder);
+        EXPECT_EQ(outcome.code, 0) << target["name"] << " " << numerics << outcome.text;
+      }
+    }
+  }
+}
+
 TEST(Cli, BodiesThatDoNotExistTogetherAreRefused) {
   ExpectError("run --backend reference --numerics fast x", "use --backend cpu");
   ExpectError("run --backend reference --cpu-target generic x", "use --backend cpu");

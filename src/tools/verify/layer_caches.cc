@@ -53,7 +53,8 @@ Status LayerProbe::JudgeCache(const Seen& seen, int64_t rows, RowFormat format) 
       CompareCache(LastRows(seen.view, rows), LastRows(stored, rows), format);
   context_.report.AtMost(Id(seen.layer, seen.point), errors.differing,
                          context_.limits.cache_elements);
-  context_.report.AtMost(Id(seen.layer, seen.point, "steps"), errors.steps, 1);
+  context_.report.AtMost(Id(seen.layer, seen.point, "steps"), errors.steps,
+                         context_.limits.cache_steps);
   return {};
 }
 

@@ -60,6 +60,14 @@ Status LayerProbe::SeeIndexW(const Seen& seen) {
   return {};
 }
 
+void LayerProbe::JudgeTies(int layer, std::string_view part, double worst) {
+  if (context_.limits.int8) {
+    context_.report.Skip(Id(layer, part), "int8 products move index queries by whole fp4 steps");
+  } else {
+    context_.report.AtMost(Id(layer, part), worst, 1, "in units of the tie tolerance");
+  }
+}
+
 void LayerProbe::JudgeScores(int layer, const Rows& weights, const Rows& want) {
   const Rows& keys = index_keys_[plan(layer).kv_owner];
   double worst = 0;
@@ -73,7 +81,7 @@ void LayerProbe::JudgeScores(int layer, const Rows& weights, const Rows& want) {
       if (off > 0) worst = Worse(worst, off / tolerance);
     }
   }
-  context_.report.AtMost(Id(layer, kIndexScore), worst, 1, "in units of the tie tolerance");
+  JudgeTies(layer, kIndexScore, worst);
 }
 
 Status LayerProbe::SeeCandidates(const Seen& seen) {
@@ -89,7 +97,7 @@ Status LayerProbe::SeeCandidates(const Seen& seen) {
                                          scores.Row(r).first(visible), c.candidate_block_size,
                                          c.candidate_topk_blocks));
   }
-  context_.report.AtMost(Id(seen.layer, seen.point), worst, 1, "in units of the tie tolerance");
+  JudgeTies(seen.layer, seen.point, worst);
   return Feed(seen).status();
 }
 
@@ -113,7 +121,7 @@ Status LayerProbe::JudgeSelection(const Seen& seen, const Rows& scores) {
                   SelectionExcess({seen.view.as<int32_t>() + r * topk, static_cast<size_t>(topk)},
                                   scores.Row(r).first(visible), row, topk));
   }
-  context_.report.AtMost(Id(seen.layer, seen.point), worst, 1, "in units of the tie tolerance");
+  JudgeTies(seen.layer, seen.point, worst);
   return {};
 }
 

@@ -82,6 +82,8 @@ class LayerProbe : public model::Probe {
   // Stored scores [tokens, entries], finite wherever visible.
   Result<Rows> StoredScores(int layer) const;
   // Our scores, in exact arithmetic from what our part makes, against the stored ones.
+  // A figure in units of the tie tolerance.
+  void JudgeTies(int layer, std::string_view part, double worst);
   void JudgeScores(int layer, const Rows& weights, const Rows& want);
   // Stored candidate pool that a layer selects from, [tokens, entries]; empty: no restriction.
   Result<std::vector<uint8_t>> AllowedEntries(int layer, int64_t entries) const;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/status.h"
+#include "kernels/ops.h"
 #include "tools/verify/golden.h"
 
 namespace thalweg::tools {
@@ -26,10 +27,14 @@ struct ShortPromptLimit {
 
 struct Limits {
   bool same_rounding = false;
+  // Products round activations to int8 (Numerics::kFast): limits are wider, and what counts in
+  // steps of the index quantiser is not judged.
+  bool int8 = false;
 
   // Layer-local.
   DenseLimit attn_out, moe_out, streams_out;
-  double cache_elements = 0;  // share of elements that may differ, by one quantiser step
+  double cache_elements = 0;  // share of elements that may differ,
+  double cache_steps = 1;     // by so many quantiser steps
   double router_gap = 0;
   double router_weight = 0;
   double coefficients = 0;  // hyper-connection coefficients, absolute, from equal streams
@@ -39,6 +44,7 @@ struct Limits {
   double argmax_agreement = 0;
   double argmax_margin = 0;
   std::optional<double> median_logit;  // free only: median over all positions of max|dlogit|
+  double median_factor = 1;            // on the limits that a prompt's own noise gives its median
   std::optional<ShortPromptLimit> short_prompts;
 
   double decode_margin = 0;
@@ -46,7 +52,8 @@ struct Limits {
   double draft_confidence = 0;
 };
 
-// An error names the number that the manifest lacks.
-Result<Limits> ReadLimits(const GoldenFolder& golden, bool same_rounding);
+// The limits for this backend: of its kind, widened for its numerics (docs/numerics.md). An error
+// names the number that the manifest lacks.
+Result<Limits> ReadLimits(const GoldenFolder& golden, const kernels::Ops& ops);
 
 }  // namespace thalweg::tools

@@ -92,8 +92,9 @@ void ReportMedian(const StoredPrompt& p, const LogitTally& tally, VerifyContext&
         fmt::format("{} stored positions have no median worth the name", tally.positions));
     return;
   }
-  context.report.AtMost(std::move(id), Median(tally.max_abs),
-                        kNoiseFactor * NoiseMedian(p) + kNoiseOffset);
+  context.report.AtMost(
+      std::move(id), Median(tally.max_abs),
+      context.limits.median_factor * (kNoiseFactor * NoiseMedian(p) + kNoiseOffset));
 }
 
 Result<LogitTally> VerifyPrompt(VerifyContext& context, const StoredPrompt& p,

@@ -100,10 +100,11 @@ const Check* VerifyReport::FirstFailure() const {
 std::string ToText(const VerifyReport& report) {
   std::string text;
   for (const Check& check : report.checks) text += Line(check);
-  text += fmt::format("{}: backend {}, {} limits: {} checks ok, {} failed, {} skipped\n",
-                      report.folder, report.backend,
-                      report.same_rounding ? "same-rounding" : "free", report.Count(Verdict::kOk),
-                      report.Count(Verdict::kFailed), report.Count(Verdict::kSkipped));
+  text +=
+      fmt::format("{}: backend {}, {} limits{}: {} checks ok, {} failed, {} skipped\n",
+                  report.folder, report.backend, report.same_rounding ? "same-rounding" : "free",
+                  report.int8 ? ", widened for int8" : "", report.Count(Verdict::kOk),
+                  report.Count(Verdict::kFailed), report.Count(Verdict::kSkipped));
   if (const Check* first = report.FirstFailure(); first != nullptr) {
     text += fmt::format("first failure: {} ({})\n", first->id.name, Place(*first));
   }
@@ -114,6 +115,7 @@ base::Json ToJson(const VerifyReport& report) {
   base::Json json = {{"folder", report.folder},
                      {"backend", report.backend},
                      {"limits", report.same_rounding ? "same_rounding" : "free"},
+                     {"numerics", report.int8 ? "fast" : "exact"},
                      {"ok", report.ok()},
                      {"checks_ok", report.Count(Verdict::kOk)},
                      {"checks_failed", report.Count(Verdict::kFailed)},

@@ -36,6 +36,7 @@ struct VerifyReport {
   std::string folder;
   std::string backend;
   bool same_rounding = false;  // which limits were applied
+  bool int8 = false;           // and whether they were widened for int8 products
   std::vector<Check> checks;
 
   // A figure that is not a number fails either way.

@@ -41,13 +41,14 @@ Result<VerifyReport> Verify(const VerifyOptions& options) {
   TW_CHECK(options.ops != nullptr);
   TW_ASSIGN(const GoldenFolder golden, GoldenFolder::Open(options.golden_dir));
   TW_ASSIGN(const auto checkpoint, checkpoint::Checkpoint::Open(options.golden_dir / "model"));
-  TW_ASSIGN(const Limits limits, ReadLimits(golden, options.ops->same_rounding));
+  TW_ASSIGN(const Limits limits, ReadLimits(golden, *options.ops));
   TW_ASSIGN(const int64_t rows, LongestForward(golden));
   const base::ThreadTeam team(options.threads, options.pinning);
   TW_ASSIGN(const auto model, LoadModel(checkpoint, options, team, rows));
   VerifyReport report{.folder = options.golden_dir.string(),
                       .backend = std::string(options.ops->name),
                       .same_rounding = limits.same_rounding,
+                      .int8 = limits.int8,
                       .checks = {}};
   VerifyContext context{golden, checkpoint, limits, *model, report};
   TW_TRY(RunStages(context, options.stop_at_first_failure).WithContext(report.folder));
