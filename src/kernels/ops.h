@@ -341,9 +341,10 @@ struct Ops {
   void (*engram_gate)(const EngramGateParams&) = nullptr;
   void (*markov)(const MarkovParams&) = nullptr;
 
-  // The layout this backend multiplies fastest, made once at load: bytes it takes for a matrix (0:
-  // the stored form is used as it is), and the making, into 64-byte aligned memory of that size.
-  // Results have the same bits with and without it.
+  // The layout this backend multiplies fastest, made once at load: bytes it takes for a matrix (by
+  // its format and shape alone, `data` may be null; 0: the stored form is used as it is), and the
+  // making, into 64-byte aligned memory of that size. Results have the same bits with and without
+  // it.
   int64_t (*packed_bytes)(const Matrix&) = nullptr;
   void (*pack)(const Stream&, const Matrix&, void* out) = nullptr;
 };

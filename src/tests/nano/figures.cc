@@ -133,8 +133,8 @@ void ForceContinuation(tools::Session& session, const base::Json& p, double marg
 
 }  // namespace
 
-void CheckHeldout(const std::string& backend, int stride) {
-  tools::Session session = OpenNano(backend);
+void CheckHeldout(const std::string& backend, int stride, kernels::Numerics numerics) {
+  tools::Session session = OpenNano(backend, 1, numerics);
   const std::map<size_t, double> reference = ReferenceLosses();
   const std::vector<base::Json> documents = Heldout();
   Totals totals;

@@ -32,10 +32,12 @@ inline std::vector<base::Json> Heldout() {
   return out;
 }
 
-inline tools::Session OpenNano(const std::string& backend, int64_t max_sequences = 1) {
+inline tools::Session OpenNano(const std::string& backend, int64_t max_sequences = 1,
+                               kernels::Numerics numerics = kernels::Numerics::kExact) {
   tools::SessionOptions options;
   options.folder = SourceDir() / "models/nano";
   options.backend = backend;
+  options.numerics = numerics;
   options.max_sequences = max_sequences;
   options.max_tokens = 4096 * max_sequences;
   options.draft = true;
