@@ -167,11 +167,24 @@ void PairValues(const AttentionScratch& s, const uint32_t* even, const uint32_t*
   }
 }
 
+// Asks for the keys [begin, begin + kLanes) of a row: selected rows lie anywhere in memory, and
+// arrive while the keys before them are met.
+void FetchKeys(const AttentionParams& p, const AttentionScratch& s, const RowKeys& keys,
+               int64_t begin) {
+  constexpr int64_t kLineBytes = 64;
+  for (int64_t i = begin; i < Least(begin + kLanes, keys.count); ++i) {
+    const RowFormat format = i < keys.window ? p.window_format : keys.selected_format;
+    const int64_t bytes = tensor::RowBytes(format, p.width);
+    for (int64_t at = 0; at < bytes; at += kLineBytes) __builtin_prefetch(s.coded[i] + at);
+  }
+}
+
 // Decodes the keys [begin, begin + count) of a row, count <= kLanes: logits of `heads` heads, and
 // the values in pairs.
 void MeetKeys(const AttentionParams& p, const AttentionScratch& s, const RowKeys& keys,
               int64_t begin, int64_t count, int64_t heads) {
   const uint32_t* key[kLanes];
+  FetchKeys(p, s, keys, begin + kLanes);
   for (int64_t i = 0; i < kLanes; ++i) {
     key[i] = i < count ? DecodedKey(p, s, keys, begin + i, s.own + i * s.pairs) : key[i - 1];
   }
@@ -253,12 +266,13 @@ void PutQuery(const BF16* query, int64_t width, int64_t pairs, uint32_t* out) {
 void AttendHeads(const AttentionParams& p, const AttentionScratch& s, int64_t row, int64_t head,
                  int64_t heads) {
   const int64_t at = (row * p.heads + head) * p.width;
+  const RowKeys keys = FindKeys(p, row, s);
+  FetchKeys(p, s, keys, 0);
   const Angles forth = SpreadAngles(p.rotation, row, false, s.angles);
   for (int64_t h = 0; h < heads; ++h) {
     Rotate(p.query + at + h * p.width, p.width, forth);
     PutQuery(p.query + at + h * p.width, p.width, s.pairs, s.query + h * s.pairs);
   }
-  const RowKeys keys = FindKeys(p, row, s);
   for (int64_t i = 0; i < keys.count; i += kLanes) {
     MeetKeys(p, s, keys, i, Least(kLanes, keys.count - i), heads);
   }
