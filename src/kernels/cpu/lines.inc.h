@@ -73,14 +73,18 @@ struct RawFp8 {
   __m512i low, high;
 };
 
-TW_INLINE RawFp8 ReadFp8(const uint8_t* line) {
-  const __m512i codes = _mm512_loadu_si512(line);
-  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(kE4M3Bytes.low), codes,
-                                               _mm512_load_si512(kE4M3Bytes.low + 64));
-  const __m512i magnitude = _mm512_permutex2var_epi8(_mm512_load_si512(kE4M3Bytes.high), codes,
-                                                     _mm512_load_si512(kE4M3Bytes.high + 64));
+// `codes` are a sign and seven bits that the table knows.
+TW_INLINE RawFp8 LookUpFp8(__m512i codes, const ByteTable128& table) {
+  const __m512i low = _mm512_permutex2var_epi8(_mm512_load_si512(table.low), codes,
+                                               _mm512_load_si512(table.low + 64));
+  const __m512i magnitude = _mm512_permutex2var_epi8(_mm512_load_si512(table.high), codes,
+                                                     _mm512_load_si512(table.high + 64));
   constexpr int kOrAnd = 0xf8;  // a | (b & c)
   return {low, _mm512_ternarylogic_epi32(magnitude, codes, _mm512_set1_epi8(-128), kOrAnd)};
+}
+
+TW_INLINE RawFp8 ReadFp8(const uint8_t* line) {
+  return LookUpFp8(_mm512_loadu_si512(line), kE4M3Bytes);
 }
 
 TW_INLINE U PairOfFp8(const RawFp8& raw, int pair) {

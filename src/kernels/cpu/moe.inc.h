@@ -155,7 +155,7 @@ void FinishHidden(const ExpertsParams& p, const Share& share, int64_t tile, int6
     BF16 values[kGroup];
     StoreBF16(values, h[0]);
     StoreBF16(values + kLanes, h[1]);
-    PutGroup(f.format, f.numerics, values, words + r, rows);
+    PutGroup(f.format, f.numerics, values, words + RowStart(r), WordStep(rows));
   }
 }
 

@@ -31,17 +31,18 @@ constexpr int kInFlight = kRows == 1   ? 4
 #define TW_UNROLL_LINES _Pragma("GCC unroll 1")
 #endif
 
-constexpr int64_t kPrefetchAhead = 4096;  // bytes, for the kernels that wait for memory
-template <int kRows>
-constexpr bool kStreams = kRows <= 8;
+// Weights are asked for this far ahead, into the second cache: lines on their way to the first one
+// are so few that they would bound a core to less than half of what its memory gives.
+constexpr int64_t kPrefetchAhead = 4096;  // bytes
+constexpr int kIntoSecondCache = 2;
 
 // kH halves of one line.
-template <int kRows, int kH, typename Weights>
+template <int kH, typename Weights>
 TW_INLINE void ReadLine(const uint8_t* line, typename Weights::Raw* raw) {
 #pragma GCC unroll 2
   for (int h = 0; h < kH; ++h) {
     const uint8_t* at = line + h * kHalfLineBytes;
-    if constexpr (kStreams<kRows>) __builtin_prefetch(at + kPrefetchAhead);
+    __builtin_prefetch(at + kPrefetchAhead, 0, kIntoSecondCache);
     raw[h] = Weights::Read(at);
   }
 }
@@ -70,7 +71,7 @@ TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* tot
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
       typename Lines::Raw raw[kH];
-      ReadLine<kRows, kH, Lines>(lines + (g * Lines::kLines + line) * kLineBytes, raw);
+      ReadLine<kH, Lines>(lines + (g * Lines::kLines + line) * kLineBytes, raw);
 #pragma GCC unroll 4
       for (int p = 0; p < Lines::kPairs; ++p) {
         U pair[kH];
@@ -110,7 +111,7 @@ TW_INLINE void AddQuads(const Panel& w, int64_t group, const uint32_t* x, F* tot
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
       typename Quads::Raw raw[kH];
-      ReadLine<kRows, kH, Quads>(lines + (g * Quads::kLines + line) * kLineBytes, raw);
+      ReadLine<kH, Quads>(lines + (g * Quads::kLines + line) * kLineBytes, raw);
 #pragma GCC unroll 2
       for (int q = 0; q < Quads::kQuads; ++q) {
         U quad[kH];
