@@ -20,9 +20,7 @@ constexpr int kBothHalvesRows = kPanelRows / 2;
 
 // Groups whose products run side by side: with few rows one group is a chain of dependent sums.
 template <int kRows>
-constexpr int kInFlight = kRows == 1   ? 4
-                          : kRows == 2 ? 2
-                                       : 1;
+constexpr int kInFlight = kRows <= 2 ? 2 : 1;
 
 // Lines of a group are written out where a line takes few instructions.
 #if defined(__AVX512BF16__)
