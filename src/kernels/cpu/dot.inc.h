@@ -44,7 +44,11 @@ TW_INLINE F AddExactProduct(F acc, F a, F b) {
 // to nearest even; products are exact in fp32. Denormal operands and sums count as zero where the
 // processor has the instruction, so all targets agree as long as none occurs.
 TW_INLINE F DotBF16(F acc, U a, U b) {
-#if defined(__AVX512BF16__)
+#if defined(__AVX512BF16__) && defined(__clang__)
+  // The intrinsic of a broadcast operand sends clang 16 into endless recursion.
+  asm("vdpbf16ps %2, %1, %0" : "+v"(acc.part[0]) : "v"(a.part[0]), "v"(b.part[0]));
+  return acc;
+#elif defined(__AVX512BF16__)
   return {{reinterpret_cast<NativeF>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(acc.part[0]),
                                                       reinterpret_cast<__m512bh>(a.part[0]),
                                                       reinterpret_cast<__m512bh>(b.part[0])))}};
