@@ -191,8 +191,7 @@ template <typename Lines>
   auto* const buffer = static_cast<uint8_t*>(Scratch(Slot::kDecoded, 2 * kChunkBytes));
   const int64_t groups = work.x.format.Groups();
   const auto decode = [&](int64_t g) {
-    if (g < groups)
-      Lines::Decode(work.w, g, buffer + g % (2 * kChunkGroups) * kScaledGroupBytes);
+    if (g < groups) Lines::Decode(work.w, g, buffer + g % (2 * kChunkGroups) * kScaledGroupBytes);
   };
   for (int64_t g = 0; g < kChunkGroups; ++g) decode(g);
   for (int64_t g = 0; g == 0 || g < groups; g += kChunkGroups) {

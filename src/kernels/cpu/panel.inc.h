@@ -9,6 +9,10 @@
 
 #include "kernels/cpu/tiles.inc.h"
 
+#if defined(__AMX_BF16__)
+#include "kernels/cpu/amx.inc.h"
+#endif
+
 namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 namespace {
 
@@ -199,6 +203,8 @@ TW_INLINE Kernel ByRows(int64_t rows, std::integer_sequence<int, kMore...>) {
   return kTable[rows - kFirst];
 }
 
+#if !defined(__AMX_BF16__)  // which has the products of amx.inc.h
+
 // The kernel of panels as they lie in memory, for a tile of 1 to kPanelRows rows.
 Kernel KernelFor(const TileFormat& f, int64_t rows) {
   constexpr std::make_integer_sequence<int, kPanelRows> kAll;
@@ -244,6 +250,21 @@ Panel DecodePanel(const Panel& w, const TileFormat& f) {
   return {out, w.scales};
 }
 
+// product[r * kPanelOuts ...] = one panel times the rows of tiles [first_tile, last_tile).
+void MultiplyPanel(const Panel& w, const Tiles& x, int64_t first_tile, int64_t last_tile,
+                   float* product) {
+  const bool decode = last_tile - first_tile > 1 && Decodes(x.format);
+  const Panel panel = decode ? DecodePanel(w, x.format) : w;
+  const int64_t base = x.tiling.First(first_tile);
+  for (int64_t t = first_tile; t < last_tile; ++t) {
+    const int64_t rows = x.tiling.Rows(t);
+    const Kernel kernel = decode ? DecodedKernelFor(x.format, rows) : KernelFor(x.format, rows);
+    kernel(panel, x.format.Groups(), x.Of(t), product + (x.tiling.First(t) - base) * kPanelOuts);
+  }
+}
+
+#endif
+
 // Panels of one matrix: where they lie, or, when it was not packed, how they are made.
 class Panels {
  public:
@@ -276,19 +297,6 @@ TW_INLINE TileFormat TilesFor(const Matrix& w, Numerics numerics) {
   return {LayoutOf(w, numerics).format, numerics, w.cols};
 }
 
-// product[r * kPanelOuts ...] = one panel times the rows of tiles [first_tile, last_tile).
-void MultiplyPanel(const Panel& w, const Tiles& x, int64_t first_tile, int64_t last_tile,
-                   float* product) {
-  const bool decode = last_tile - first_tile > 1 && Decodes(x.format);
-  const Panel panel = decode ? DecodePanel(w, x.format) : w;
-  const int64_t base = x.tiling.First(first_tile);
-  for (int64_t t = first_tile; t < last_tile; ++t) {
-    const int64_t rows = x.tiling.Rows(t);
-    const Kernel kernel = decode ? DecodedKernelFor(x.format, rows) : KernelFor(x.format, rows);
-    kernel(panel, x.format.Groups(), x.Of(t), product + (x.tiling.First(t) - base) * kPanelOuts);
-  }
-}
-
 // The first n outputs of a panel, at most kPanelOuts, to their place.
 template <typename T>
 TW_INLINE void StoreOuts(T* out, const float* product, int64_t n) {
@@ -300,9 +308,8 @@ TW_INLINE void StoreOuts(T* out, const float* product, int64_t n) {
 // panel passes by.
 template <typename Body>
 TW_INLINE void ForTileRuns(const Tiles& x, const Body& body) {
-  constexpr int64_t kCacheBytes = 1 << 19;
   const int64_t tile_bytes = Most(1, kPanelRows * x.format.Words() * 4);
-  const int64_t step = Most(1, kCacheBytes / tile_bytes);
+  const int64_t step = Most(1, kTileRunBytes / tile_bytes);
   const int64_t count = x.tiling.Count();
   for (int64_t t = 0; t < count; t += step) body(t, Least(t + step, count));
 }
