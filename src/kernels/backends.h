@@ -19,9 +19,9 @@ struct BackendInfo {
 };
 
 // One instruction set that the `cpu` backend was compiled for. The same source makes every target,
-// and all give the same bits.
+// and all of one Ops::sums give the same bits.
 struct CpuTarget {
-  std::string_view name;      // "generic", "avx2", "avx512"
+  std::string_view name;      // "generic", "avx2", "avx512", ...
   bool supported = false;     // by the processor that runs this
   const Ops* ops = nullptr;   // exact numerics
   const Ops* fast = nullptr;  // fast numerics

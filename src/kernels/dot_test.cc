@@ -22,6 +22,7 @@ std::vector<const DotProbe*> Probes() {
       &avx2::kDotProbe,
       &avx512::kDotProbe,
       &avx512bf16::kDotProbe,
+      &amx::kDotProbe,
 #endif
   };
   std::erase_if(probes, [](const DotProbe* probe) { return !CpuOps(probe->target).ok(); });

@@ -315,10 +315,18 @@ enum class Numerics {
   kFast,   // activations, and fp8 weights, rounded to int8 with one scale per 32 columns
 };
 
+// In which order products of bf16 operands are added within 32 columns (docs/numerics.md). Tables
+// of one order and numerics give the same bits.
+enum class SumOrder {
+  kPairByPair,  // pairs in order: the odd product of each, then the even one
+  kEvenAndOdd,  // the even products of all pairs, likewise the odd ones, then their sum
+};
+
 // The bodies of one backend. Every entry is set.
 struct Ops {
   std::string_view name;
   Numerics numerics = Numerics::kExact;
+  SumOrder sums = SumOrder::kPairByPair;
   // Whether the backend rounds where the published reference rounds (held to tighter limits by
   // `thalweg verify`).
   bool same_rounding = false;

@@ -1,6 +1,7 @@
-// Every op of every backend: close to the reference, the same bits on every cpu target, and rows
-// whose bits do not depend on their neighbours, their place, the size of the call, NaN elsewhere,
-// the number of threads, or the call before (spec/decoding.md 3.4 a).
+// Every op of every backend: close to the reference, the same bits on every cpu target (products:
+// of one order of sums), and rows whose bits do not depend on their neighbours, their place, the
+// size of the call, NaN elsewhere, the number of threads, or the call before (spec/decoding.md 3.4
+// a).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -111,7 +112,10 @@ TEST(RowOps, AllCpuTargetsGiveTheSameBits) {
       const Rows rows = FirstRows(count);
       const RowOutputs generic = op->Run(*backends[1].ops, team, rows);
       for (size_t b = 2; b < backends.size(); ++b) {
-        EXPECT_EQ(DifferentRows(op->Run(*backends[b].ops, team, rows), rows, generic), 0)
+        // Where only the order of sums may differ, tables of one order are compared.
+        const Ops& like = op->multiplies() ? PlainestLike(*backends[b].ops) : *backends[1].ops;
+        const RowOutputs want = &like == backends[1].ops ? generic : op->Run(like, team, rows);
+        EXPECT_EQ(DifferentRows(op->Run(*backends[b].ops, team, rows), rows, want), 0)
             << op->name() << " on " << backends[b].name << ", rows " << count;
       }
     }

@@ -31,6 +31,7 @@ class LinearCase : public RowOp {
   std::string name() const override {
     return "linear " + FormatName(a_.format()) + " " + std::to_string(in_);
   }
+  bool multiplies() const override { return true; }
   Tolerance tolerance() const override { return kRoundedOnce; }
   RowOutputs Run(const Ops& ops, const base::ThreadTeam& team, const Rows& rows) const override {
     const auto n = static_cast<int64_t>(rows.size());
@@ -58,6 +59,7 @@ class LinearCase : public RowOp {
 class GroupedLinearCase : public RowOp {
  public:
   std::string name() const override { return "grouped_linear"; }
+  bool multiplies() const override { return true; }
   Tolerance tolerance() const override { return kQuantised; }
   RowOutputs Run(const Ops& ops, const base::ThreadTeam& team, const Rows& rows) const override {
     const auto n = static_cast<int64_t>(rows.size());
@@ -113,6 +115,7 @@ class NormCase : public RowOp {
 class MarkovCase : public RowOp {
  public:
   std::string name() const override { return "markov"; }
+  bool multiplies() const override { return true; }
   Tolerance tolerance() const override { return kFp32; }
   RowOutputs Run(const Ops& ops, const base::ThreadTeam& team, const Rows& rows) const override {
     const auto n = static_cast<int64_t>(rows.size());
@@ -289,6 +292,7 @@ class StreamsCase : public RowOp {
 class GateCase : public RowOp {
  public:
   std::string name() const override { return "gate"; }
+  bool multiplies() const override { return true; }
   Tolerance tolerance() const override { return kFp32; }
   RowOutputs Run(const Ops& ops, const base::ThreadTeam& team, const Rows& rows) const override {
     const auto n = static_cast<int64_t>(rows.size());
@@ -342,6 +346,7 @@ class ExpertsCase : public RowOp {
     shared_ = network(format_ == WeightFormat::kFp4 ? WeightFormat::kFp8 : format_);
   }
   std::string name() const override { return "experts " + FormatName(format_); }
+  bool multiplies() const override { return true; }
   Tolerance tolerance() const override { return kQuantised; }
   RowOutputs Run(const Ops& ops, const base::ThreadTeam& team, const Rows& rows) const override {
     const auto n = static_cast<int64_t>(rows.size());

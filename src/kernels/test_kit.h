@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/thread_team.h"
+#include "kernels/backends.h"
 #include "kernels/ops.h"
 
 namespace thalweg::kernels::testing {
@@ -71,12 +72,22 @@ struct Tolerance {
   double largest = 0;
 };
 
+// The plainest table of this processor that must give the same bits as `ops`.
+inline const Ops& PlainestLike(const Ops& ops) {
+  for (const CpuTarget& target : CpuTargets()) {
+    const Ops& plain = ops.numerics == Numerics::kExact ? *target.ops : *target.fast;
+    if (target.supported && plain.sums == ops.sums) return plain;
+  }
+  return ops;
+}
+
 // One op with inputs for kRows rows and one garbage row, some of its shapes fixed.
 class RowOp {
  public:
   virtual ~RowOp() = default;
   virtual std::string name() const = 0;
   virtual Tolerance tolerance() const = 0;
+  virtual bool multiplies() const { return false; }  // in the order of Ops::sums
   virtual RowOutputs Run(const Ops& ops, const base::ThreadTeam& team, const Rows& rows) const = 0;
 };
 

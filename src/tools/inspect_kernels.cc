@@ -23,6 +23,14 @@ struct Feature {
   bool present = false;
 };
 
+// AMX needs the leave of the operating system beside the processor.
+bool Supported(std::string_view target) {
+  for (const CpuTarget& known : kernels::CpuTargets()) {
+    if (known.name == target) return known.supported;
+  }
+  return false;
+}
+
 std::vector<Feature> Features() {
 #if defined(__x86_64__)
   return {{"avx2", "avx2", __builtin_cpu_supports("avx2") != 0},
@@ -35,7 +43,8 @@ std::vector<Feature> Features() {
           {"avx512vl", "avx512", __builtin_cpu_supports("avx512vl") != 0},
           {"avx512bf16", "avx512bf16", __builtin_cpu_supports("avx512bf16") != 0},
           {"avx512vbmi", "avx512bf16", __builtin_cpu_supports("avx512vbmi") != 0},
-          {"avx512vnni", "avx512bf16", __builtin_cpu_supports("avx512vnni") != 0}};
+          {"avx512vnni", "avx512bf16", __builtin_cpu_supports("avx512vnni") != 0},
+          {"amx_bf16, permitted", "amx", Supported("amx")}};
 #else
   return {};
 #endif

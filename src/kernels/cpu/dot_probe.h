@@ -24,5 +24,8 @@ extern const DotProbe kDotProbe;
 namespace avx512bf16 {
 extern const DotProbe kDotProbe;
 }
+namespace amx {
+extern const DotProbe kDotProbe;
+}
 
 }  // namespace thalweg::kernels::cpu

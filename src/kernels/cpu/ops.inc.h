@@ -14,11 +14,18 @@ namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET {
 
 namespace {
 
+#if defined(__AMX_BF16__)
+constexpr SumOrder kSums = SumOrder::kEvenAndOdd;
+#else
+constexpr SumOrder kSums = SumOrder::kPairByPair;
+#endif
+
 template <Numerics kNumerics>
 Ops MakeOps() {
   return {
       .name = "cpu",
       .numerics = kNumerics,
+      .sums = kSums,
       .same_rounding = false,
       .embed = Embed,
       .hyper_finish = HyperFinish,

@@ -29,5 +29,8 @@ const Ops& TargetOps(Numerics numerics);
 namespace avx512bf16 {
 const Ops& TargetOps(Numerics numerics);
 }
+namespace amx {
+const Ops& TargetOps(Numerics numerics);
+}
 
 }  // namespace thalweg::kernels::cpu
