@@ -22,10 +22,6 @@ constexpr int kHalves = kPanelOuts / kLanes;
 // group, for all rows, are to stay in registers.
 constexpr int kBothHalvesRows = kPanelRows / 2;
 
-// Groups whose products run side by side: with few rows one group is a chain of dependent sums.
-template <int kRows>
-constexpr int kInFlight = kRows <= 2 ? 2 : 1;
-
 // Lines of a group are written out where a line takes few instructions.
 #if defined(__AVX512BF16__)
 #define TW_UNROLL_LINES _Pragma("GCC unroll 16")
@@ -35,16 +31,17 @@ constexpr int kInFlight = kRows <= 2 ? 2 : 1;
 
 // Weights are asked for this far ahead, into the second cache: lines on their way to the first one
 // are so few that they would bound a core to less than half of what its memory gives.
-constexpr int64_t kPrefetchAhead = 4096;  // bytes
+constexpr int64_t kPrefetchAhead = 8192;  // bytes
 constexpr int kIntoSecondCache = 2;
 
-// kH halves of one line.
-template <int kH, typename Weights>
+// kH halves of one line. The first kPrefetched of them are asked for ahead: products that need few
+// instructions for a line run best when neighbouring lines are left to the processor.
+template <int kPrefetched, int kH, typename Weights>
 TW_INLINE void ReadLine(const uint8_t* line, typename Weights::Raw* raw) {
 #pragma GCC unroll 2
   for (int h = 0; h < kH; ++h) {
     const uint8_t* at = line + h * kHalfLineBytes;
-    __builtin_prefetch(at + kPrefetchAhead, 0, kIntoSecondCache);
+    if (h < kPrefetched) __builtin_prefetch(at + kPrefetchAhead, 0, kIntoSecondCache);
     raw[h] = Weights::Read(at);
   }
 }
@@ -59,81 +56,61 @@ TW_INLINE void AddWord(const U* weights, const uint32_t* x, const Dot& dot, Acc*
   }
 }
 
-// total[r][h] += groups [group, group + kGroups) of W x_r for halves from kFirst on, bf16 products.
-template <int kRows, int kGroups, int kFirst, int kH, typename Lines>
+// total[r][h] += group `group` of W x_r for halves from kFirst on, bf16 products.
+template <int kRows, int kFirst, int kH, typename Lines>
 TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* total) {
-  constexpr int kAll = kRows * kH;
   const auto dot = [](F acc, U a, U b) { return DotBF16(acc, a, b); };
-  F acc[kGroups * kAll];
-#pragma GCC unroll 32
+  F acc[kRows * kH];
+#pragma GCC unroll 24
   for (F& a : acc) a = Zero();
   const uint8_t* lines = w.lines + group * (Lines::kLines * kLineBytes) + kFirst * kHalfLineBytes;
   TW_UNROLL_LINES
   for (int line = 0; line < Lines::kLines; ++line) {
+    typename Lines::Raw raw[kH];
+    ReadLine<kH, kH, Lines>(lines + line * kLineBytes, raw);
 #pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) {
-      typename Lines::Raw raw[kH];
-      ReadLine<kH, Lines>(lines + (g * Lines::kLines + line) * kLineBytes, raw);
-#pragma GCC unroll 4
-      for (int p = 0; p < Lines::kPairs; ++p) {
-        U pair[kH];
-        for (int h = 0; h < kH; ++h) pair[h] = Lines::Pair(raw[h], p);
-        AddWord<kRows, kH>(pair, x + (g * kPairWords + line * Lines::kPairs + p) * kRows, dot,
-                           acc + g * kAll);
-      }
+    for (int p = 0; p < Lines::kPairs; ++p) {
+      U pair[kH];
+      for (int h = 0; h < kH; ++h) pair[h] = Lines::Pair(raw[h], p);
+      AddWord<kRows, kH>(pair, x + (line * Lines::kPairs + p) * kRows, dot, acc);
     }
   }
-#pragma GCC unroll 4
-  for (int g = 0; g < kGroups; ++g) {
 #pragma GCC unroll 2
-    for (int h = 0; h < kH; ++h) {
-      const F scale = Lines::Scale(w.scales, group + g, kFirst + h);
+  for (int h = 0; h < kH; ++h) {
+    const F scale = Lines::Scale(w.scales, group, kFirst + h);
 #pragma GCC unroll 12
-      for (int r = 0; r < kRows; ++r)
-        total[r * kH + h] = total[r * kH + h] + acc[g * kAll + r * kH + h] * scale;
-    }
+    for (int r = 0; r < kRows; ++r) total[r * kH + h] = total[r * kH + h] + acc[r * kH + h] * scale;
   }
 }
 
 // The same for products of bytes.
-template <int kRows, int kGroups, int kFirst, int kH, typename Quads>
+template <int kRows, int kFirst, int kH, typename Quads>
 TW_INLINE void AddQuads(const Panel& w, int64_t group, const uint32_t* x, F* total) {
-  constexpr int kAll = kRows * kH;
   const auto dot = [](U acc, U a, U b) { return Quads::Dot(acc, a, b); };
-  U acc[kGroups * kAll];
-#pragma GCC unroll 4
-  for (int g = 0; g < kGroups; ++g) {
-    const uint32_t* first = x + (g * kFastWords + kQuadWords) * kRows;
+  const uint32_t* first = x + kQuadWords * kRows;
+  const uint32_t* unit = first + kRows;
+  U acc[kRows * kH];
 #pragma GCC unroll 24
-    for (int i = 0; i < kAll; ++i) acc[g * kAll + i] = SetU(first[i / kH]);
-  }
+  for (int i = 0; i < kRows * kH; ++i) acc[i] = SetU(first[i / kH]);
   const uint8_t* lines = w.lines + group * (Quads::kLines * kLineBytes) + kFirst * kHalfLineBytes;
   TW_UNROLL_LINES
   for (int line = 0; line < Quads::kLines; ++line) {
-#pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) {
-      typename Quads::Raw raw[kH];
-      ReadLine<kH, Quads>(lines + (g * Quads::kLines + line) * kLineBytes, raw);
+    typename Quads::Raw raw[kH];
+    ReadLine<1, kH, Quads>(lines + line * kLineBytes, raw);
 #pragma GCC unroll 2
-      for (int q = 0; q < Quads::kQuads; ++q) {
-        U quad[kH];
-        for (int h = 0; h < kH; ++h) quad[h] = Quads::Quad(raw[h], q);
-        AddWord<kRows, kH>(quad, x + (g * kFastWords + line * Quads::kQuads + q) * kRows, dot,
-                           acc + g * kAll);
-      }
+    for (int q = 0; q < Quads::kQuads; ++q) {
+      U quad[kH];
+      for (int h = 0; h < kH; ++h) quad[h] = Quads::Quad(raw[h], q);
+      AddWord<kRows, kH>(quad, x + (line * Quads::kQuads + q) * kRows, dot, acc);
     }
   }
-#pragma GCC unroll 4
-  for (int g = 0; g < kGroups; ++g) {
-    const uint32_t* unit = x + (g * kFastWords + kQuadWords + 1) * kRows;
 #pragma GCC unroll 2
-    for (int h = 0; h < kH; ++h) {
-      const U exponents = ScaleBits(Quads::ScaleCodes(w.scales, group + g, kFirst + h));
+  for (int h = 0; h < kH; ++h) {
+    const U exponents = ScaleBits(Quads::ScaleCodes(w.scales, group, kFirst + h));
 #pragma GCC unroll 12
-      for (int r = 0; r < kRows; ++r) {
-        const F scale = FromBits(exponents + SetU(unit[r]));
-        total[r * kH + h] = total[r * kH + h] + FromInteger(acc[g * kAll + r * kH + h]) * scale;
-      }
+    for (int r = 0; r < kRows; ++r) {
+      const F scale = FromBits(exponents + SetU(unit[r]));
+      total[r * kH + h] = total[r * kH + h] + FromInteger(acc[r * kH + h]) * scale;
     }
   }
 }
@@ -142,17 +119,17 @@ TW_INLINE void AddQuads(const Panel& w, int64_t group, const uint32_t* x, F* tot
 template <typename Lines>
 struct PairProduct {
   static constexpr int kWords = kPairWords;
-  template <int kRows, int kGroups, int kFirst, int kH>
+  template <int kRows, int kFirst, int kH>
   TW_INLINE static void Add(const Panel& w, int64_t group, const uint32_t* x, F* total) {
-    AddPairs<kRows, kGroups, kFirst, kH, Lines>(w, group, x, total);
+    AddPairs<kRows, kFirst, kH, Lines>(w, group, x, total);
   }
 };
 template <typename Quads>
 struct QuadProduct {
   static constexpr int kWords = kFastWords;
-  template <int kRows, int kGroups, int kFirst, int kH>
+  template <int kRows, int kFirst, int kH>
   TW_INLINE static void Add(const Panel& w, int64_t group, const uint32_t* x, F* total) {
-    AddQuads<kRows, kGroups, kFirst, kH, Quads>(w, group, x, total);
+    AddQuads<kRows, kFirst, kH, Quads>(w, group, x, total);
   }
 };
 
@@ -160,7 +137,6 @@ struct QuadProduct {
 template <int kRows, int kFirst, int kH, typename Product>
 TW_INLINE void AddGroups(const Panel& w, int64_t begin, int64_t end, const uint32_t* x,
                          float* out) {
-  constexpr int kGroups = kInFlight<kRows>;
   constexpr int kStep = Product::kWords * kRows;
   F total[kRows * kH];
 #pragma GCC unroll 24
@@ -168,12 +144,8 @@ TW_INLINE void AddGroups(const Panel& w, int64_t begin, int64_t end, const uint3
     const int64_t at = i / kH * kPanelOuts + (kFirst + i % kH) * kLanes;
     total[i] = begin == 0 ? Zero() : Load(out + at);
   }
-  int64_t g = begin;
-  for (; g + kGroups <= end; g += kGroups)
-    Product::template Add<kRows, kGroups, kFirst, kH>(w, g, x + g * kStep, total);
-  if constexpr (kGroups > 1) {
-    for (; g < end; ++g) Product::template Add<kRows, 1, kFirst, kH>(w, g, x + g * kStep, total);
-  }
+  for (int64_t g = begin; g < end; ++g)
+    Product::template Add<kRows, kFirst, kH>(w, g, x + g * kStep, total);
 #pragma GCC unroll 24
   for (int i = 0; i < kRows * kH; ++i)
     Store(out + i / kH * kPanelOuts + (kFirst + i % kH) * kLanes, total[i]);
@@ -185,7 +157,7 @@ template <int kRows, typename Product>
   if constexpr (kRows <= kBothHalvesRows) {
     AddGroups<kRows, 0, kHalves, Product>(w, 0, groups, x, out);
   } else {
-    constexpr int64_t kCachedGroups = 16;  // the second half finds their lines and words at hand
+    constexpr int64_t kCachedGroups = 8;  // the second half finds their lines and words at hand
     for (int64_t g = 0; g < groups; g += kCachedGroups) {
       const int64_t end = Least(g + kCachedGroups, groups);
       AddGroups<kRows, 0, 1, Product>(w, g, end, x, out);

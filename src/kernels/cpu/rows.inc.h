@@ -52,6 +52,11 @@ TW_INLINE uint8_t Fp8ScaleCode(F a, F b) {
   return static_cast<uint8_t>((bits >> 23) + ((bits & 0x7fffffu) != 0 ? 1u : 0u));
 }
 
+// 1 / scale, exact: codes of groups run from 104 (the least maximum) to 247.
+TW_INLINE float InverseScaleOf(uint8_t code) {
+  return __builtin_bit_cast(float, static_cast<uint32_t>(254 - code) << 23);
+}
+
 // |x| / scale on the grid of e4m3, to nearest even, at most 448; NaN stays.
 TW_INLINE F OnE4M3Grid(F magnitude) {
   const F denormal = (magnitude + Set(0x1.8p14f)) - Set(0x1.8p14f);
@@ -64,10 +69,10 @@ TW_INLINE F OnE4M3Grid(F magnitude) {
 // What a reader of the quantised group sees; values are exact in bf16.
 TW_INLINE void QuantiseFp8Group(F* a, F* b) {
   const uint8_t code = Fp8ScaleCode(*a, *b);
-  const F scale = Set(ScaleOf(code));
+  const F scale = Set(ScaleOf(code)), inverse = Set(InverseScaleOf(code));
   for (F* x : {a, b}) {
     const U sign = Bits(*x) & SetU(0x80000000u);
-    const F grid = OnE4M3Grid(Abs(*x) / scale);
+    const F grid = OnE4M3Grid(Abs(*x) * inverse);
     *x = FromBits(Bits(grid * scale) | sign);
   }
 }
@@ -83,10 +88,10 @@ TW_INLINE U E4M3Codes(F grid, U sign) {
 
 TW_INLINE void EncodeFp8Group(F a, F b, uint8_t* codes, uint8_t* scale_code) {
   *scale_code = Fp8ScaleCode(a, b);
-  const F scale = Set(ScaleOf(*scale_code));
+  const F inverse = Set(InverseScaleOf(*scale_code));
   int64_t at = 0;
   for (const F& x : {a, b}) {
-    const F grid = OnE4M3Grid(Abs(x) / scale);
+    const F grid = OnE4M3Grid(Abs(x) * inverse);
     StoreBytes(codes + at, E4M3Codes(grid, Bits(x) & SetU(0x80000000u)));
     at += kLanes;
   }

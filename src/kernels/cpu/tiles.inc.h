@@ -33,7 +33,7 @@ constexpr int kFastWords = kPairWords;
 constexpr bool kRowsInOnePiece = false;
 constexpr int kFastWords = kQuadWords + 2;  // and the first sum, and the scale
 #endif
-constexpr int64_t kTileRunBytes = kRowsInOnePiece ? 5 << 18 : 1 << 19;  // that caches hold
+constexpr int64_t kTileRunBytes = kRowsInOnePiece ? 1 << 20 : 1 << 19;  // that caches hold
 
 // Where a row of a tile's group begins, and how far its words are apart.
 TW_INLINE int64_t RowStart(int64_t r) { return kRowsInOnePiece ? r * kPairWords : r; }
@@ -87,9 +87,9 @@ TW_INLINE void PutPairs(const BF16* x, uint32_t* out, int64_t step) {
 
 // Exponent of the power of two that is one unit of the group's integers: the largest value lies
 // in 64..127 of them. Clamped so that products of scales stay normal floats.
-TW_INLINE int UnitExponent(float largest) {
+TW_INLINE int UnitExponent(uint32_t largest_bits) {
   constexpr int kMost = 60;
-  const int exponent = static_cast<int>(__builtin_bit_cast(uint32_t, largest) >> 23) - 127 - 6;
+  const int exponent = static_cast<int>(largest_bits >> 7) - 127 - 6;
   return exponent > kMost ? kMost : exponent < -kMost ? -kMost : exponent;
 }
 
@@ -108,31 +108,75 @@ TW_INLINE F PowerOfTwo(int exponent) {
   return Set(__builtin_bit_cast(float, static_cast<uint32_t>(127 + exponent) << 23));
 }
 
-template <typename Quads>
-TW_INLINE void PutQuads(F a, F b, uint32_t* out, int64_t step) {
-  const int exponent = UnitExponent(GroupMaximum(a, b));
+// The largest magnitude of a group, as bf16 bits: their order is that of the numbers.
+TW_INLINE uint32_t LargestBits(const BF16* x) {
+#if defined(__AVX512F__)
+  const __m512i magnitude =
+      _mm512_and_si512(_mm512_loadu_si512(x), _mm512_set1_epi16(int16_t{0x7fff}));
+  const __m256i half =
+      _mm256_max_epu16(_mm512_castsi512_si256(magnitude), _mm512_extracti64x4_epi64(magnitude, 1));
+  const __m128i quarter =
+      _mm_max_epu16(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1));
+  const __m128i least = _mm_minpos_epu16(_mm_xor_si128(quarter, _mm_set1_epi16(-1)));
+  return ~static_cast<uint32_t>(_mm_cvtsi128_si32(least)) & 0xffffu;
+#else
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < kGroup; ++i) {
+    const uint32_t magnitude = x[i].bits & 0x7fffu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  return largest;
+#endif
+}
+
+TW_INLINE int32_t SumOfWords(U a) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_epi32(reinterpret_cast<__m512i>(a.part[0]));
+#else
+  uint32_t lane[kLanes];
+  StoreU(lane, a);
+  uint32_t sum = 0;
+  for (const uint32_t word : lane) sum += word;
+  return static_cast<int32_t>(sum);
+#endif
+}
+
+// A group as integers, and what one of them is: 2^exponent.
+struct Integers {
+  int exponent;
+  U unit[2];
+};
+
+TW_INLINE Integers ToIntegers(const BF16* x) {
+  const int exponent = UnitExponent(LargestBits(x));
   const F inverse = PowerOfTwo(-exponent);
-  const U unit[2] = {InUnits(a, inverse), InUnits(b, inverse)};
+  return {exponent, {InUnits(LoadBF16(x), inverse), InUnits(LoadBF16(x + kLanes), inverse)}};
+}
+
+template <typename Quads>
+TW_INLINE void PutQuads(const BF16* x, uint32_t* out, int64_t step) {
+  const Integers integers = ToIntegers(x);
   uint8_t byte[kGroup];
-  StoreBytes(byte, unit[0]);
-  StoreBytes(byte + kLanes, unit[1]);
+  StoreBytes(byte, integers.unit[0]);
+  StoreBytes(byte + kLanes, integers.unit[1]);
   GroupBytes bytes;
   __builtin_memcpy(&bytes, byte, sizeof(bytes));
   InQuads<Quads>(&bytes, std::make_integer_sequence<int, kGroup>{});
   Spread<kQuadWords>(bytes, out, step);
-  const auto sum = static_cast<int32_t>(SumLanes(FromInteger(unit[0] + unit[1])));
+  const int32_t sum = SumOfWords(integers.unit[0] + integers.unit[1]);
   out[kQuadWords * step] = static_cast<uint32_t>(-sum * Quads::kOffset);
-  out[(kQuadWords + 1) * step] = static_cast<uint32_t>(exponent - Quads::kExponentBias) << 23;
+  out[(kQuadWords + 1) * step] = static_cast<uint32_t>(integers.exponent - Quads::kExponentBias)
+                                 << 23;
 }
 
 // The same integers times their unit, as pairs of bf16.
 template <typename Lines>
-TW_INLINE void PutRounded(F a, F b, uint32_t* out, int64_t step) {
-  const int exponent = UnitExponent(GroupMaximum(a, b));
-  const F unit = PowerOfTwo(exponent), inverse = PowerOfTwo(-exponent);
+TW_INLINE void PutRounded(const BF16* x, uint32_t* out, int64_t step) {
+  const Integers integers = ToIntegers(x);
+  const F unit = PowerOfTwo(integers.exponent);
   BF16 rounded[kGroup];
-  StoreExact(rounded, FromInteger(InUnits(a, inverse)) * unit);
-  StoreExact(rounded + kLanes, FromInteger(InUnits(b, inverse)) * unit);
+  StoreExact(rounded, FromInteger(integers.unit[0]) * unit);
+  StoreExact(rounded + kLanes, FromInteger(integers.unit[1]) * unit);
   PutPairs<Lines>(rounded, out, step);
 }
 
@@ -140,9 +184,9 @@ TW_INLINE void PutRounded(F a, F b, uint32_t* out, int64_t step) {
 template <typename Quads, typename Lines>
 TW_INLINE void PutIntegers(const BF16* x, uint32_t* out, int64_t step) {
   if constexpr (kRowsInOnePiece) {
-    PutRounded<Lines>(LoadBF16(x), LoadBF16(x + kLanes), out, step);
+    PutRounded<Lines>(x, out, step);
   } else {
-    PutQuads<Quads>(LoadBF16(x), LoadBF16(x + kLanes), out, step);
+    PutQuads<Quads>(x, out, step);
   }
 }
 
