@@ -104,8 +104,28 @@ __attribute__((target("avx512f"))) void Avx512Read(const std::byte* data, int64_
   Keep(_mm512_xor_si512(_mm512_xor_si512(sum0, sum1), _mm512_xor_si512(sum2, sum3)));
 }
 
-constexpr ReadLoop kAvx512Reads[] = {
-    {1, Avx512Read<1>}, {2, Avx512Read<2>}, {4, Avx512Read<4>}, {8, Avx512Read<8>}};
+// Into the second cache, every other line, far ahead: on some processors (Zen 4) twice as fast as
+// asking for every line at the first one.
+__attribute__((target("avx512f"))) void Avx512ReadFarAhead(const std::byte* data, int64_t bytes) {
+  constexpr int64_t kFarAhead = 8192;
+  constexpr int kIntoSecondCache = 2;
+  __m512i sum0 = _mm512_setzero_si512(), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  for (int64_t at = 0; at < bytes; at += kReadStep) {
+    const std::byte* p = data + at;
+    __builtin_prefetch(p + kFarAhead, 0, kIntoSecondCache);
+    __builtin_prefetch(p + kFarAhead + 128, 0, kIntoSecondCache);
+    sum0 = _mm512_xor_si512(sum0, _mm512_load_si512(p));
+    sum1 = _mm512_xor_si512(sum1, _mm512_load_si512(p + 64));
+    sum2 = _mm512_xor_si512(sum2, _mm512_load_si512(p + 128));
+    sum3 = _mm512_xor_si512(sum3, _mm512_load_si512(p + 192));
+  }
+  Keep(_mm512_xor_si512(_mm512_xor_si512(sum0, sum1), _mm512_xor_si512(sum2, sum3)));
+}
+constexpr ReadLoop kAvx512Reads[] = {{1, Avx512Read<1>},
+                                     {2, Avx512Read<2>},
+                                     {4, Avx512Read<4>},
+                                     {8, Avx512Read<8>},
+                                     {1, Avx512ReadFarAhead}};
 
 bool HasAvx512() { return __builtin_cpu_supports("avx512f"); }
 bool HasAvx512Vnni() { return HasAvx512() && __builtin_cpu_supports("avx512vnni"); }
