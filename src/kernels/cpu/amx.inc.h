@@ -24,8 +24,10 @@ constexpr int64_t kPairBytes = kLineBytes;
 constexpr int64_t kRowBytes = kPairWords * 4;
 constexpr int64_t kSumBytes = kPanelOuts * 4;
 
-// Groups that are decoded together: they and those before them stay in the first cache.
+// Groups that are decoded together, into a buffer that is to stay in the first cache: for several
+// tiles of rows, which wait meanwhile, and for a single one, which needs no wait.
 constexpr int64_t kChunkGroups = 8;
+constexpr int64_t kSingleChunkGroups = 4;
 
 // Tile registers: 0 to 3 are sums of (rows 0..15, 16..31) x (outputs 0..15, 16..31), 4 and 5 rows,
 // 6 and 7 weights.
@@ -78,19 +80,20 @@ struct TileWork {
   int64_t rows;
   const uint8_t* weights;
   int64_t groups;
-  float* sums;  // [rows, kPanelOuts]
-  bool first;   // sums start at zero
+  float* sums;       // [rows, kPanelOuts]
+  bool load, store;  // whether sums wait there before, and are wanted there after
 };
 
 template <bool kTwo>
+TW_INLINE void ZeroSums() {
+  _tile_zero(0);
+  _tile_zero(1);
+  if constexpr (kTwo) _tile_zero(2);
+  if constexpr (kTwo) _tile_zero(3);
+}
+
+template <bool kTwo>
 TW_INLINE void LoadSums(const TileWork& work) {
-  if (work.first) {
-    _tile_zero(0);
-    _tile_zero(1);
-    if constexpr (kTwo) _tile_zero(2);
-    if constexpr (kTwo) _tile_zero(3);
-    return;
-  }
   MemoryIsWritten();
   _tile_loadd(0, work.sums, kSumBytes);
   _tile_loadd(1, work.sums + kTileSide, kSumBytes);
@@ -116,7 +119,7 @@ TW_INLINE void StoreSums(const TileWork& work) {
 // Calls beside(g) for every group: work for the vector units while the tiles are busy.
 template <bool kTwo, typename Beside>
 TW_INLINE void MultiplyTiles(const TileWork& work, const Beside& beside) {
-  LoadSums<kTwo>(work);
+  if (work.load) LoadSums<kTwo>(work);
   for (int64_t g = 0; g < work.groups; ++g) {
     const uint32_t* x = work.x + g * work.rows * kPairWords;
     const uint8_t* weights = work.weights + g * kScaledGroupBytes;
@@ -133,14 +136,7 @@ TW_INLINE void MultiplyTiles(const TileWork& work, const Beside& beside) {
     }
     beside(g);
   }
-  StoreSums<kTwo>(work);
-}
-
-template <typename Beside>
-TW_INLINE void MultiplyRows(TileUnit* unit, const TileWork& work, const Beside& beside) {
-  unit->SetRows(work.rows);
-  if (work.rows > kTileSide) return MultiplyTiles<true>(work, beside);
-  MultiplyTiles<false>(work, beside);
+  if (work.store) StoreSums<kTwo>(work);
 }
 
 // What chunk after chunk of one panel needs.
@@ -150,62 +146,90 @@ struct PanelWork {
   int64_t first_tile, last_tile;
   float* product;
 
-  TileWork Of(int64_t tile, int64_t group, int64_t groups, const uint8_t* weights) const {
+  int64_t groups() const { return x.format.Groups(); }
+  bool single() const { return last_tile - first_tile == 1; }
+  int64_t chunk() const { return single() ? kSingleChunkGroups : kChunkGroups; }
+
+  // The tile's product with a chunk whose weights are ready. The sums of a single tile stay in
+  // their registers from chunk to chunk.
+  TileWork Of(int64_t tile, int64_t group, const uint8_t* weights) const {
     const int64_t rows = x.tiling.Rows(tile);
     return {x.Of(tile) + group * rows * kPairWords,
             rows,
             weights,
-            groups,
+            Least(chunk(), groups() - group),
             product + (x.tiling.First(tile) - x.tiling.First(first_tile)) * kPanelOuts,
-            group == 0};
+            group > 0 && !single(),
+            !single() || group + chunk() >= groups()};
   }
 };
+
+template <typename Beside>
+TW_INLINE void MultiplyTile(TileUnit* unit, const TileWork& work, bool first,
+                            const Beside& beside) {
+  unit->SetRows(work.rows);
+  if (work.rows > kTileSide) {
+    if (first) ZeroSums<true>();
+    return MultiplyTiles<true>(work, beside);
+  }
+  if (first) ZeroSums<false>();
+  MultiplyTiles<false>(work, beside);
+}
+
+// All tiles with the chunk from `group` on; beside(g) runs once for each of its groups.
+template <typename Beside>
+TW_INLINE void MultiplyChunk(TileUnit* unit, const PanelWork& work, int64_t group,
+                             const uint8_t* weights, const Beside& beside) {
+  MultiplyTile(unit, work.Of(work.first_tile, group, weights), group == 0, beside);
+  for (int64_t t = work.first_tile + 1; t < work.last_tile; ++t)
+    MultiplyTile(unit, work.Of(t, group, weights), group == 0, [](int64_t) {});
+}
 
 // Chunks of bf16 weights lie in memory as tiles want them.
 void MultiplyStored(const PanelWork& work) {
   TileUnit unit;
-  const int64_t groups = work.x.format.Groups();
-  const auto prefetch = [&](const uint8_t* chunk, int64_t g) {
-    const uint8_t* at = chunk + g * kScaledGroupBytes + kScaledPrefetch;
-    for (int64_t i = 0; i < kScaledGroupBytes; i += kHalfLineBytes) __builtin_prefetch(at + i);
-  };
-  for (int64_t g = 0; g == 0 || g < groups; g += kChunkGroups) {
+  for (int64_t g = 0; g == 0 || g < work.groups(); g += work.chunk()) {
     const uint8_t* chunk = work.w.lines + g * kScaledGroupBytes;
-    const int64_t count = Least(kChunkGroups, groups - g);
-    for (int64_t t = work.first_tile; t < work.last_tile; ++t) {
-      const TileWork tile = work.Of(t, g, count, chunk);
-      if (t == work.first_tile) {
-        MultiplyRows(&unit, tile, [&](int64_t i) { prefetch(chunk, i); });
-      } else {
-        MultiplyRows(&unit, tile, [](int64_t) {});
-      }
-    }
+    MultiplyChunk(&unit, work, g, chunk, [&](int64_t i) {
+      const uint8_t* at = chunk + i * kScaledGroupBytes + kScaledPrefetch;
+      for (int64_t b = 0; b < kScaledGroupBytes; b += kHalfLineBytes) __builtin_prefetch(at + b);
+    });
   }
 }
 
-// Others are decoded into two buffers in turn: the next chunk while the first rows meet this one.
+// A single tile: chunks are decoded into two buffers in turn, the next one beside the products of
+// this one.
 template <typename Lines>
-[[gnu::noinline]] void MultiplyDecoded(const PanelWork& work) {
+void DecodeBeside(const PanelWork& work, uint8_t* buffer) {
   TileUnit unit;
-  constexpr int64_t kChunkBytes = kChunkGroups * kScaledGroupBytes;
-  auto* const buffer = static_cast<uint8_t*>(Scratch(Slot::kDecoded, 2 * kChunkBytes));
-  const int64_t groups = work.x.format.Groups();
+  constexpr int64_t kChunk = kSingleChunkGroups;
+  const auto place = [&](int64_t g) { return buffer + g % (2 * kChunk) * kScaledGroupBytes; };
   const auto decode = [&](int64_t g) {
-    if (g < groups) Lines::Decode(work.w, g, buffer + g % (2 * kChunkGroups) * kScaledGroupBytes);
+    if (g < work.groups()) Lines::Decode(work.w, g, place(g));
   };
-  for (int64_t g = 0; g < kChunkGroups; ++g) decode(g);
-  for (int64_t g = 0; g == 0 || g < groups; g += kChunkGroups) {
-    const uint8_t* chunk = buffer + g % (2 * kChunkGroups) * kScaledGroupBytes;
-    const int64_t count = Least(kChunkGroups, groups - g);
-    for (int64_t t = work.first_tile; t < work.last_tile; ++t) {
-      const TileWork tile = work.Of(t, g, count, chunk);
-      if (t == work.first_tile) {
-        MultiplyRows(&unit, tile, [&](int64_t i) { decode(g + kChunkGroups + i); });
-      } else {
-        MultiplyRows(&unit, tile, [](int64_t) {});
-      }
-    }
+  for (int64_t g = 0; g < kChunk; ++g) decode(g);
+  for (int64_t g = 0; g == 0 || g < work.groups(); g += kChunk)
+    MultiplyChunk(&unit, work, g, place(g), [&](int64_t i) { decode(g + kChunk + i); });
+}
+
+// Several tiles: a chunk is decoded and meets them all.
+template <typename Lines>
+void DecodeBefore(const PanelWork& work, uint8_t* buffer) {
+  TileUnit unit;
+  for (int64_t g = 0; g == 0 || g < work.groups(); g += kChunkGroups) {
+    const int64_t end = Least(g + kChunkGroups, work.groups());
+    for (int64_t i = g; i < end; ++i)
+      Lines::Decode(work.w, i, buffer + (i - g) * kScaledGroupBytes);
+    MultiplyChunk(&unit, work, g, buffer, [](int64_t) {});
   }
+}
+
+template <typename Lines>
+void MultiplyDecoded(const PanelWork& work) {
+  static_assert(kChunkGroups == 2 * kSingleChunkGroups);
+  auto* buffer = static_cast<uint8_t*>(Scratch(Slot::kDecoded, kChunkGroups * kScaledGroupBytes));
+  if (work.single()) return DecodeBeside<Lines>(work, buffer);
+  DecodeBefore<Lines>(work, buffer);
 }
 
 // product[r * kPanelOuts ...] = one panel times the rows of tiles [first_tile, last_tile).

@@ -79,15 +79,17 @@ struct ScaledTables {
 };
 
 template <typename Magnitude>
-void FillTables(const Magnitude& magnitude, ScaledTables* tables) {
+const ScaledTables* MakeTables(const Magnitude& magnitude) {
+  static ScaledTables tables;
   for (uint32_t code = 0; code < 256; ++code) {
     const float scale = __builtin_bit_cast(float, code << 23);
     for (int i = 0; i < 128; ++i) {
       const auto bits = __builtin_bit_cast(uint32_t, magnitude(i) * scale);
-      tables->of[code].low[i] = static_cast<uint8_t>(bits >> 16);
-      tables->of[code].high[i] = static_cast<uint8_t>(bits >> 24);
+      tables.of[code].low[i] = static_cast<uint8_t>(bits >> 16);
+      tables.of[code].high[i] = static_cast<uint8_t>(bits >> 24);
     }
   }
+  return &tables;
 }
 
 // `codes` are a sign and seven bits that the table knows.
@@ -99,11 +101,7 @@ TW_INLINE void DecodeByTable(const ByteTable128& table, __m512i codes, uint8_t* 
 
 struct ScaledFp8 {
   static const ScaledTables& Tables() {
-    static const ScaledTables* const tables = [] {
-      static ScaledTables made;
-      FillTables([](int i) { return kE4M3Table.value[i]; }, &made);
-      return &made;
-    }();
+    static const ScaledTables* const tables = MakeTables([](int i) { return kE4M3Table.value[i]; });
     return *tables;
   }
   TW_INLINE static __m512i Codes(__m512i bytes) { return bytes; }
@@ -112,11 +110,8 @@ struct ScaledFp8 {
 // Bytes around 128 to a sign and a magnitude.
 struct ScaledInt8 {
   static const ScaledTables& Tables() {
-    static const ScaledTables* const tables = [] {
-      static ScaledTables made;
-      FillTables([](int i) { return static_cast<float>(i); }, &made);
-      return &made;
-    }();
+    static const ScaledTables* const tables =
+        MakeTables([](int i) { return static_cast<float>(i); });
     return *tables;
   }
   TW_INLINE static __m512i Codes(__m512i bytes) {
