@@ -23,7 +23,7 @@ struct Feature {
   bool present = false;
 };
 
-// AMX needs the leave of the operating system beside the processor.
+// AMX counts as present where the operating system permits it and the rest is there.
 bool Supported(std::string_view target) {
   for (const CpuTarget& known : kernels::CpuTargets()) {
     if (known.name == target) return known.supported;
@@ -44,7 +44,7 @@ std::vector<Feature> Features() {
           {"avx512bf16", "avx512bf16", __builtin_cpu_supports("avx512bf16") != 0},
           {"avx512vbmi", "avx512bf16", __builtin_cpu_supports("avx512vbmi") != 0},
           {"avx512vnni", "avx512bf16", __builtin_cpu_supports("avx512vnni") != 0},
-          {"amx_bf16, permitted", "amx", Supported("amx")}};
+          {"amx_bf16", "amx", Supported("amx")}};
 #else
   return {};
 #endif
