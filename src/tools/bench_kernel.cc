@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/machine.h"
 #include "tools/bench_ceilings.h"
@@ -47,11 +48,34 @@ struct Rig {
   const Peaks& peaks;
 };
 
-// The ceiling of memory is taken right before and after: it changes from second to second.
+// The fastest call of a round, and what memory gave around it.
+struct Round {
+  double seconds = 0;
+  double read_gb_s = 0;
+};
+
+// Of some rounds, the one with the median product of both, which is the median share of memory:
+// what a machine's memory gives can double from one second to the next.
+Round TypicalRound(const Rig& rig, const PreparedOp& prepared) {
+  constexpr int kRounds = 5;
+  std::array<Round, kRounds> rounds;
+  double before = rig.gauge.GbPerSecond();
+  for (Round& round : rounds) {
+    round.seconds = FastestSeconds(rig.options.seconds / kRounds, prepared.cycle, prepared.run);
+    const double after = rig.gauge.GbPerSecond();
+    round.read_gb_s = std::max(before, after);
+    before = after;
+  }
+  std::nth_element(rounds.begin(), rounds.begin() + kRounds / 2, rounds.end(),
+                   [](const Round& a, const Round& b) {
+                     return a.seconds * a.read_gb_s < b.seconds * b.read_gb_s;
+                   });
+  return rounds[kRounds / 2];
+}
+
 KernelFigure Measure(const Rig& rig, std::string_view op, const OpBench& bench, int64_t rows) {
   const PreparedOp prepared = bench.prepare(rows);
-  const double before = rig.gauge.GbPerSecond();
-  const double seconds = FastestSeconds(rig.options.seconds, prepared.cycle, prepared.run);
+  const auto [seconds, read_gb_s] = TypicalRound(rig, prepared);
   KernelFigure figure{.op = std::string(op),
                       .shape = bench.shape,
                       .rows = rows,
@@ -60,7 +84,7 @@ KernelFigure Measure(const Rig& rig, std::string_view op, const OpBench& bench, 
                       .seconds = seconds,
                       .gb_per_s = prepared.cost.bytes / seconds / 1e9,
                       .gflop_per_s = prepared.cost.flops / seconds / 1e9,
-                      .limit_gb_per_s = std::max(before, rig.gauge.GbPerSecond()),
+                      .limit_gb_per_s = read_gb_s,
                       .limit_gflop_per_s = rig.peaks.Of(bench.peak).gflop_s};
   figure.share = std::max(figure.gb_per_s / figure.limit_gb_per_s,
                           figure.gflop_per_s / figure.limit_gflop_per_s);

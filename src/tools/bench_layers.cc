@@ -50,7 +50,8 @@ struct StepFigure {
   double seconds = 0;
   double head_seconds = 0;
   Cost layers = {};
-  double experts = 0;  // distinct ones of a layer, the mean
+  double experts = 0;    // distinct ones of a layer, the mean
+  double read_gb_s = 0;  // what memory gave right before or after, the larger
 };
 
 Cost StepCost(const Rig& rig, const StepRows& rows, int first_layer, int end_layer) {
@@ -162,16 +163,25 @@ Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
   return {};
 }
 
-// The fastest of some steps, by the time that each byte of it took.
-Result<StepFigure> FastestStep(const Rig& rig, const std::vector<SequenceId>& sequences,
+// One of some steps: the one whose share of the limit is the median. Each has a ceiling of its own:
+// what a machine's memory gives can double between one step and the next.
+Result<StepFigure> TypicalStep(const Rig& rig, const std::vector<SequenceId>& sequences,
                                int64_t first, model::LogitRows logits) {
-  StepFigure best{.seconds = 1e30, .layers = {.bytes = 1}};
+  std::vector<StepFigure> steps;
+  double before = rig.gauge.GbPerSecond();
   for (int64_t i = 0; i < kWarmSteps + rig.options.steps; ++i) {
-    TW_ASSIGN(const StepFigure step, Step(rig, sequences, first + i, logits));
-    if (i < kWarmSteps) continue;
-    if (step.seconds / step.layers.bytes < best.seconds / best.layers.bytes) best = step;
+    TW_ASSIGN(StepFigure step, Step(rig, sequences, first + i, logits));
+    const double after = rig.gauge.GbPerSecond();
+    step.read_gb_s = std::max(before, after);
+    before = after;
+    if (i >= kWarmSteps) steps.push_back(step);
   }
-  return best;
+  const auto middle = steps.begin() + static_cast<std::ptrdiff_t>(steps.size() / 2);
+  std::nth_element(
+      steps.begin(), middle, steps.end(), [](const StepFigure& a, const StepFigure& b) {
+        return a.layers.bytes / a.read_gb_s / a.seconds < b.layers.bytes / b.read_gb_s / b.seconds;
+      });
+  return *middle;
 }
 
 Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figures) {
@@ -181,15 +191,17 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
     TW_ASSIGN(const SequenceId id, OpenFilled(rig.model, rig.options.context, more));
     sequences.push_back(id);
   }
-  const double before = rig.gauge.GbPerSecond();
-  TW_ASSIGN(const StepFigure bare, FastestStep(rig, sequences, 0, model::LogitRows::kNone));
-  TW_ASSIGN(const StepFigure whole, FastestStep(rig, sequences, 500, model::LogitRows::kLast));
-  const double read = std::max(before, rig.gauge.GbPerSecond());
+  TW_ASSIGN(const StepFigure bare, TypicalStep(rig, sequences, 0, model::LogitRows::kNone));
+  TW_ASSIGN(const StepFigure whole, TypicalStep(rig, sequences, 500, model::LogitRows::kLast));
   const Cost head = HeadCost(rig.config, batch);
-  rig.note(fmt::format("batch {}: {:.1f} distinct experts a layer", batch, bare.experts));
-  figures->push_back(DecodeFigure(rig, "decode layers", batch, bare.seconds, bare.layers, read));
-  figures->push_back(DecodeFigure(rig, "decode head", batch, whole.head_seconds, head, read));
-  figures->push_back(DecodeFigure(rig, "decode", batch, whole.seconds, whole.layers + head, read));
+  rig.note(fmt::format("batch {}: {:.1f} distinct experts a layer, memory read {:.1f} GB/s", batch,
+                       bare.experts, bare.read_gb_s));
+  const auto add = [&](const char* phase, double seconds, const Cost& cost, double read) {
+    figures->push_back(DecodeFigure(rig, phase, batch, seconds, cost, read));
+  };
+  add("decode layers", bare.seconds, bare.layers, bare.read_gb_s);
+  add("decode head", whole.head_seconds, head, whole.read_gb_s);
+  add("decode", whole.seconds, whole.layers + head, whole.read_gb_s);
   if (rig.options.per_op) TW_TRY(AddOpFigures(rig, sequences, figures));
   for (const SequenceId id : sequences) rig.model.pool().Close(id);
   return {};
