@@ -151,6 +151,28 @@ TW_INLINE F LoadBF16(const BF16* p) {
   return r;
 }
 
+#if defined(__AVX512BF16__)
+
+// bf16(a), to nearest even; NaN stays a quiet NaN, denormals become zero.
+TW_INLINE __m256i ToBF16(F a) {
+#if defined(__clang__)
+  __m256i r;  // clang 16 does not get over casts of bf16 vectors
+  asm("vcvtneps2bf16 %1, %0" : "=v"(r) : "v"(a.part[0]));
+  return r;
+#else
+  return reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(reinterpret_cast<__m512>(a.part[0])));
+#endif
+}
+TW_INLINE U BF16Bits(F a) {
+  return {{reinterpret_cast<NativeU>(_mm512_cvtepu16_epi32(ToBF16(a)))}};
+}
+TW_INLINE F RoundToBF16(F a) { return FromBits(BF16Bits(a) << 16); }
+TW_INLINE void StoreBF16(BF16* p, F a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), ToBF16(a));
+}
+
+#else
+
 // The bits of bf16(a), to nearest even, in the low half of each word; NaN stays a quiet NaN.
 TW_INLINE U BF16Bits(F a) {
   const U bits = Bits(a);
@@ -166,6 +188,8 @@ TW_INLINE void StoreBF16(BF16* p, F a) {
     __builtin_memcpy(static_cast<void*>(p + i * kNative), &half, sizeof(half));
   }
 }
+#endif
+
 TW_INLINE void StoreBytes(uint8_t* p, U a) {
   for (int i = 0; i < kParts; ++i) {
     const NativeB bytes = __builtin_convertvector(a.part[i], NativeB);
