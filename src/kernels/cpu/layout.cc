@@ -38,13 +38,50 @@ void SpreadRow(const uint8_t* row, int64_t bytes, int64_t words, uint8_t* out) {
   }
 }
 
+typedef uint32_t FourWords __attribute__((vector_size(16)));
+
+// Four words of each of four rows to four lines.
+void TransposeFour(const uint8_t* const* row, int64_t at, uint8_t* out) {
+  FourWords a, b, c, d;
+  std::memcpy(&a, row[0] + at, sizeof(a));
+  std::memcpy(&b, row[1] + at, sizeof(b));
+  std::memcpy(&c, row[2] + at, sizeof(c));
+  std::memcpy(&d, row[3] + at, sizeof(d));
+  const FourWords ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const FourWords ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const FourWords cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const FourWords cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  const FourWords line[4] = {__builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5),
+                             __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7),
+                             __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5),
+                             __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7)};
+  for (int i = 0; i < 4; ++i) std::memcpy(out + i * kLineBytes, &line[i], sizeof(line[i]));
+}
+
+// A panel of whole rows of whole groups. Few lines at a time, so that they stay in the first cache
+// while all rows fill them.
+void TransposePanel(const uint8_t* first_row, int64_t row_bytes, int64_t words, uint8_t* lines) {
+  constexpr int64_t kWordsAtOnce = 32;
+  const uint8_t* row[kPanelOuts];
+  for (int64_t r = 0; r < kPanelOuts; ++r) row[r] = first_row + r * row_bytes;
+  for (int64_t begin = 0; begin < words; begin += kWordsAtOnce) {
+    for (int64_t r = 0; r < kPanelOuts; r += 4) {
+      for (int64_t w = begin; w < std::min(begin + kWordsAtOnce, words); w += 4)
+        TransposeFour(row + r, w * kWordBytes, lines + w * kLineBytes + r * kWordBytes);
+    }
+  }
+}
+
 void PackLines(const Matrix& w, const PanelLayout& layout, int64_t panel, uint8_t* lines) {
-  const int64_t row_bytes = RowBytes(w);
-  const int64_t words = layout.groups * layout.lines;
+  const int64_t row_bytes = RowBytes(w), words = layout.groups * layout.lines;
+  const int64_t first = panel * kPanelOuts;
+  const auto* data = static_cast<const uint8_t*>(w.data);
+  if (first + kPanelOuts <= w.rows && row_bytes == words * kWordBytes)
+    return TransposePanel(data + first * row_bytes, row_bytes, words, lines);
   for (int64_t r = 0; r < kPanelOuts; ++r) {
-    const int64_t row = panel * kPanelOuts + r;
-    const auto* from = static_cast<const uint8_t*>(w.data) + std::min(row, w.rows - 1) * row_bytes;
-    SpreadRow(from, row < w.rows ? row_bytes : 0, words, lines + r * kWordBytes);
+    const bool there = first + r < w.rows;
+    SpreadRow(there ? data + (first + r) * row_bytes : data, there ? row_bytes : 0, words,
+              lines + r * kWordBytes);
   }
 }
 
@@ -60,12 +97,13 @@ void PackScales(const Matrix& w, const PanelLayout& layout, int64_t panel, uint8
   }
   for (int64_t r = 0; r < kPanelOuts; ++r) {
     const int64_t row = panel * kPanelOuts + r;
-    for (int64_t g = 0; g < layout.groups; ++g) {
-      const uint8_t code = row < w.rows ? w.scales[row * scale_cols + g] : kNeutralScale;
-      scales[g * kPanelOuts + r] =
-          layout.clamp_scales ? std::clamp(code, kLeastFastScale, kMostFastScale) : code;
-    }
+    const uint8_t* codes = row < w.rows ? w.scales + row * scale_cols : nullptr;
+    for (int64_t g = 0; g < layout.groups; ++g)
+      scales[g * kPanelOuts + r] = codes != nullptr ? codes[g] : kNeutralScale;
   }
+  if (!layout.clamp_scales) return;
+  for (int64_t i = 0; i < layout.groups * kPanelOuts; ++i)
+    scales[i] = std::clamp(scales[i], kLeastFastScale, kMostFastScale);
 }
 
 // 2^shift brings the largest of the panel's values in a group to 64..127.
