@@ -41,9 +41,9 @@ std::vector<BF16> QuantisedRows(int64_t width, Random* random) {
 
 Angles::Angles(int64_t dim, Random* random) : rope_dim(dim) {
   for (int64_t i = 0; i < (kRows + 1) * dim / 2; ++i) {
-    const float angle = random->Normal(10.0f);
-    cos.push_back(std::cos(angle));
-    sin.push_back(std::sin(angle));
+    const float t = random->Normal(1.5f);  // tangent of half the angle: no C library takes part
+    cos.push_back((1 - t * t) / (1 + t * t));
+    sin.push_back((t + t) / (1 + t * t));
   }
 }
 
