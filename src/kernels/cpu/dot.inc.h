@@ -34,6 +34,11 @@ TW_INLINE F AddExactProduct(F acc, F a, F b) {
                                                             reinterpret_cast<__m256>(acc.part[i])));
   }
   return acc;
+#elif defined(__aarch64__)
+  for (int i = 0; i < kParts; ++i) {
+    acc.part[i] = vfmaq_f32(acc.part[i], a.part[i], b.part[i]);
+  }
+  return acc;
 #else
   return acc + a * b;
 #endif
@@ -59,7 +64,7 @@ TW_INLINE F DotBF16(F acc, U a, U b) {
 #endif
 }
 
-#if !defined(__AVX2__)
+#if !defined(__AVX2__) && !defined(__aarch64__)
 typedef int16_t NativeS __attribute__((vector_size(kNative * 4)));
 
 // Products of the low and of the high byte of each half-word, added in 16 bits.
@@ -91,6 +96,19 @@ TW_INLINE U DotU8S8(U acc, U unsigned_bytes, U signed_bytes) {
                                                reinterpret_cast<__m256i>(signed_bytes.part[i]));
     const __m256i sums = _mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
     r.part[i] = acc.part[i] + reinterpret_cast<NativeU>(sums);
+  }
+#elif defined(__aarch64__)
+  for (int i = 0; i < kParts; ++i) {
+    const auto a = reinterpret_cast<int8x16_t>(unsigned_bytes.part[i]);
+    const auto b = reinterpret_cast<int8x16_t>(signed_bytes.part[i]);
+    const auto sum = reinterpret_cast<int32x4_t>(acc.part[i]);
+#if defined(__ARM_FEATURE_DOTPROD)
+    r.part[i] = reinterpret_cast<NativeU>(vdotq_s32(sum, a, b));
+#else
+    const int16x8_t low = vmull_s8(vget_low_s8(a), vget_low_s8(b));
+    const int16x8_t pairs = vpaddq_s16(low, vmull_high_s8(a, b));
+    r.part[i] = reinterpret_cast<NativeU>(vpadalq_s16(sum, pairs));
+#endif
   }
 #else
   for (int i = 0; i < kParts; ++i) {

@@ -15,7 +15,7 @@ constexpr int kPanelRows = 32;
 constexpr int kPanelRows = 12;
 #elif defined(__AVX512F__)
 constexpr int kPanelRows = 6;
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || defined(__aarch64__)
 constexpr int kPanelRows = 4;
 #else
 constexpr int kPanelRows = 2;
