@@ -59,7 +59,10 @@ TW_INLINE void AddWord(const U* weights, const uint32_t* x, const Dot& dot, Acc*
 // total[r][h] += group `group` of W x_r for halves from kFirst on, bf16 products.
 template <int kRows, int kFirst, int kH, typename Lines>
 TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* total) {
-  const auto dot = [](F acc, U a, U b) { return DotBF16(acc, a, b); };
+  // Inlined by force: where a vector takes several registers, it would be passed through memory.
+  const auto dot = [](F acc, U a, U b) __attribute__((always_inline)) {
+    return DotBF16(acc, a, b);
+  };
   F acc[kRows * kH];
 #pragma GCC unroll 24
   for (F& a : acc) a = Zero();
@@ -86,7 +89,9 @@ TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* tot
 // The same for products of bytes.
 template <int kRows, int kFirst, int kH, typename Quads>
 TW_INLINE void AddQuads(const Panel& w, int64_t group, const uint32_t* x, F* total) {
-  const auto dot = [](U acc, U a, U b) { return Quads::Dot(acc, a, b); };
+  const auto dot = [](U acc, U a, U b) __attribute__((always_inline)) {
+    return Quads::Dot(acc, a, b);
+  };
   const uint32_t* first = x + kQuadWords * kRows;
   const uint32_t* unit = first + kRows;
   U acc[kRows * kH];
