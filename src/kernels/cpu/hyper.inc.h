@@ -129,7 +129,8 @@ void Coefficients(const HyperPredictParams& p, int64_t row, const float* product
   for (int64_t j = 0; j < n; ++j) {
     const float pre = product[j] * rr * p.scale[0] + p.base[j];
     const float post = product[n + j] * rr * p.scale[1] + p.base[n + j];
-    const F both = Sigmoid(LoadFirst(&pre, 1) + SwapPairs(LoadFirst(&post, 1)));
+    const float lanes[kLanes] = {pre, post};
+    const F both = Sigmoid(Load(lanes));
     p.pre_out[row * n + j] = both.part[0][0] + p.hc_eps;
     p.post[row * n + j] = 2.0f * both.part[0][1];
   }
