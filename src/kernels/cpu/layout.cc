@@ -31,11 +31,10 @@ void SpreadRow(const uint8_t* row, int64_t bytes, int64_t words, uint8_t* out) {
   const int64_t whole = bytes / kWordBytes;
   for (int64_t i = 0; i < whole; ++i)
     std::memcpy(out + i * kLineBytes, row + i * kWordBytes, kWordBytes);
-  for (int64_t i = whole; i < words; ++i) {
-    std::memset(out + i * kLineBytes, 0, kWordBytes);
-    const int64_t rest = std::clamp<int64_t>(bytes - i * kWordBytes, 0, kWordBytes);
-    std::memcpy(out + i * kLineBytes, row + i * kWordBytes, static_cast<size_t>(rest));
-  }
+  for (int64_t i = whole; i < words; ++i) std::memset(out + i * kLineBytes, 0, kWordBytes);
+  const int64_t rest = bytes - whole * kWordBytes;
+  if (rest > 0)
+    std::memcpy(out + whole * kLineBytes, row + whole * kWordBytes, static_cast<size_t>(rest));
 }
 
 typedef uint32_t FourWords __attribute__((vector_size(16)));
