@@ -27,9 +27,19 @@ struct Shape {
   uint32_t seed = 0;
 };
 
+// Byte i of the input; one that the input lacks follows from those it has, or the short inputs that
+// a fuzzer begins with would all be of one output and one thread.
+uint8_t ByteAt(const uint8_t* data, size_t size, size_t i) {
+  if (i < size) return data[i];
+  uint32_t mix = static_cast<uint32_t>(i + 1) * 0x9e3779b9u;
+  for (size_t at = 0; at < size; ++at) mix = (mix ^ data[at]) * 0x01000193u;
+  mix ^= mix >> 15;
+  return static_cast<uint8_t>(mix * 0x85ebca6bu >> 24);
+}
+
 // Quantised formats come in whole groups of 32 columns; everything else is free.
 Shape ShapeFrom(const uint8_t* data, size_t size) {
-  const auto byte = [&](size_t i) { return int64_t{i < size ? data[i] : uint8_t{0}}; };
+  const auto byte = [&](size_t i) { return int64_t{ByteAt(data, size, i)}; };
   Shape s;
   s.format = static_cast<WeightFormat>(byte(0) % 4);
   s.experts = byte(0) % 8 >= 4;
@@ -91,6 +101,7 @@ class LinearSubject : public Subject {
   explicit LinearSubject(const Shape& s)
       : shape_(s), random_(s.seed), weight_(s.format, s.out, s.in, &random_) {
     x_ = Inputs(s, &random_);
+    weights_ = Weights();
   }
   int64_t width() const override { return shape_.out; }
 
@@ -103,12 +114,11 @@ class LinearSubject : public Subject {
   // Every value within what its own terms allow.
   void ExpectClose(const std::vector<float>& got, const std::vector<float>& want,
                    Numerics numerics) const override {
-    const std::vector<float> weights = Weights();
     for (size_t i = 0; i < got.size(); ++i) {
       const int64_t row = static_cast<int64_t>(i) / shape_.out;
       const int64_t out = static_cast<int64_t>(i) % shape_.out;
-      const double limit = numerics == Numerics::kExact ? TermsLimit(weights, row, out)
-                                                        : StepsLimit(weights, row, out);
+      const double limit = numerics == Numerics::kExact ? TermsLimit(weights_, row, out)
+                                                        : StepsLimit(weights_, row, out);
       TW_CHECK_LE(std::fabs(static_cast<double>(got[i]) - want[i]), limit);
     }
   }
@@ -161,6 +171,7 @@ class LinearSubject : public Subject {
   Random random_;
   OwnedMatrix weight_;
   std::vector<BF16> x_;
+  std::vector<float> weights_;
 };
 
 // Two experts and a shared one; every row chooses both in some order of weight.
