@@ -131,7 +131,7 @@ const Tiles* GroupTiles(const GroupedLinearParams& p) {
   const int64_t words = p.rows * format.Words();
   auto* all = static_cast<uint32_t*>(Scratch(TileSlot(format.format), p.groups * words * 4));
   auto* tiles = static_cast<Tiles*>(
-      Scratch(Slot::kHiddenPointers, p.groups * static_cast<int64_t>(sizeof(Tiles))));
+      Scratch(Slot::kGroupTiles, p.groups * static_cast<int64_t>(sizeof(Tiles))));
   const Tiling tiling = {p.rows};
   for (int64_t g = 0; g < p.groups; ++g) tiles[g] = {format, tiling, all + g * words};
   p.stream.team->ParallelFor(
@@ -195,10 +195,10 @@ void Markov(const MarkovParams& p) {
   if (!HasPanels(p.head.format) || !HasPanels(p.confidence.format)) return reference::Markov(p);
   const BF16* joined = JoinRows(p);
   const int64_t width = p.hidden + p.rank;
-  const TileFormat head = TilesFor(p.head, kNumerics),
-                   confidence = TilesFor(p.confidence, kNumerics);
+  const TileFormat head = TilesFor(p.head, kNumerics);
+  const TileFormat confidence = TilesFor(p.confidence, kNumerics);
   const Tiles embedded =
-      MakeTiles(p.stream, head, joined + p.hidden, p.rows, width, Slot::kTilesBF16);
+      MakeTiles(p.stream, head, joined + p.hidden, p.rows, width, TileSlot(head.format));
   const Panels panels(p.head, kNumerics);
   p.stream.team->ParallelFor(
       panels.count(), PanelGrain(p.rows, p.rank), [&](int64_t begin, int64_t end) {
@@ -210,7 +210,8 @@ void Markov(const MarkovParams& p) {
           }
         });
       });
-  const Tiles both = MakeTiles(p.stream, confidence, joined, p.rows, width, Slot::kTilesFp8);
+  const Tiles both =
+      MakeTiles(p.stream, confidence, joined, p.rows, width, TileSlot(confidence.format));
   ForProducts(Panels(p.confidence, kNumerics), 0, 1, both,
               [&](int64_t r, int64_t, const float* product) { p.confidence_out[r] = product[0]; });
 }

@@ -35,15 +35,14 @@ TW_INLINE U LoadBytes(const uint8_t* p) {
 // --- bf16: a word is two neighbouring columns. ---
 
 struct LinesBF16 {
-  static constexpr int kLines = 16, kPairs = 1;
-  static constexpr PanelFormat kFormat = PanelFormat::kBF16;
+  static constexpr int kLines = 16, kWords = 1;
   // Columns of pair j of a group (low half, high half): where the word of a line has them.
   static constexpr int kLowColumn(int pair) { return 2 * pair; }
   static constexpr int kHighColumn(int pair) { return 2 * pair + 1; }
 
   using Raw = U;
   TW_INLINE static Raw Read(const uint8_t* line) { return LoadU(line); }
-  TW_INLINE static U Pair(const Raw& raw, int) { return raw; }
+  TW_INLINE static U Word(const Raw& raw, int) { return raw; }
   TW_INLINE static F Scale(const uint8_t*, int64_t, int) { return Set(1.0f); }
 };
 
@@ -120,14 +119,13 @@ TW_INLINE U PairOfFp8(const RawFp8& word, int pair) {
 #endif
 
 struct LinesFp8 {
-  static constexpr int kLines = 8, kPairs = 2;
-  static constexpr PanelFormat kFormat = PanelFormat::kFp8;
+  static constexpr int kLines = 8, kWords = 2;
   static constexpr int kLowColumn(int pair) { return pair / 2 * 4 + pair % 2; }
   static constexpr int kHighColumn(int pair) { return kLowColumn(pair) + 2; }
 
   using Raw = RawFp8;
   TW_INLINE static Raw Read(const uint8_t* line) { return ReadFp8(line); }
-  TW_INLINE static U Pair(const Raw& raw, int pair) { return PairOfFp8(raw, pair); }
+  TW_INLINE static U Word(const Raw& raw, int pair) { return PairOfFp8(raw, pair); }
   TW_INLINE static F Scale(const uint8_t* scales, int64_t group, int) {
     return FromBits(ScaleBits(SetU(scales[group])));
   }
@@ -215,14 +213,13 @@ TW_INLINE U Fp4ScaleCodes(const uint8_t* scales, int64_t group, int half) {
 }
 
 struct LinesFp4 {
-  static constexpr int kLines = 4, kPairs = 4;
-  static constexpr PanelFormat kFormat = PanelFormat::kFp4;
+  static constexpr int kLines = 4, kWords = 4;
   static constexpr int kLowColumn(int pair) { return pair / 4 * 8 + pair % 4; }
   static constexpr int kHighColumn(int pair) { return kLowColumn(pair) + 4; }
 
   using Raw = U;
   TW_INLINE static Raw Read(const uint8_t* line) { return LoadU(line); }
-  TW_INLINE static U Pair(const Raw& raw, int pair) { return PairOfFp4(raw, pair); }
+  TW_INLINE static U Word(const Raw& raw, int pair) { return PairOfFp4(raw, pair); }
   TW_INLINE static F Scale(const uint8_t* scales, int64_t group, int half) {
     return FromBits(ScaleBits(Fp4ScaleCodes(scales, group, half)));
   }
@@ -275,8 +272,7 @@ TW_INLINE U LookUpOffsets(U codes) {
 #endif
 
 struct QuadsFp4 {
-  static constexpr int kLines = 4, kQuads = 2;
-  static constexpr PanelFormat kFormat = PanelFormat::kFp4;
+  static constexpr int kLines = 4, kWords = 2;
   static constexpr int kOffset = kFp4Offset;
   static constexpr int kExponentBias = 1;  // weights are twice their value
   // Column of byte b of quad j of a group.
@@ -284,7 +280,7 @@ struct QuadsFp4 {
 
   using Raw = U;
   TW_INLINE static Raw Read(const uint8_t* line) { return LoadU(line); }
-  TW_INLINE static U Quad(const Raw& codes, int quad) {
+  TW_INLINE static U Word(const Raw& codes, int quad) {
     return LookUpOffsets(quad == 0 ? codes : codes >> 4);
   }
   TW_INLINE static U Dot(U acc, U weights, U x) { return DotU8S8(acc, weights, x); }
@@ -307,15 +303,14 @@ TW_INLINE U DotFullU8S8(U acc, U unsigned_bytes, U signed_bytes) {
 }
 
 struct QuadsInt8 {
-  static constexpr int kLines = 8, kQuads = 1;
-  static constexpr PanelFormat kFormat = PanelFormat::kInt8;
+  static constexpr int kLines = 8, kWords = 1;
   static constexpr int kOffset = 128;
   static constexpr int kExponentBias = 0;
   static constexpr int kColumn(int quad, int b) { return 4 * quad + b; }
 
   using Raw = U;
   TW_INLINE static Raw Read(const uint8_t* line) { return LoadU(line); }
-  TW_INLINE static U Quad(const Raw& raw, int) { return raw; }
+  TW_INLINE static U Word(const Raw& raw, int) { return raw; }
   TW_INLINE static U Dot(U acc, U weights, U x) { return DotFullU8S8(acc, weights, x); }
   TW_INLINE static U ScaleCodes(const uint8_t* scales, int64_t group, int) {
     return SetU(scales[group]);
@@ -326,10 +321,10 @@ struct QuadsInt8 {
 
 template <typename Lines>
 struct DecodedPairs {
-  static constexpr int kLines = 16, kPairs = 1;
+  static constexpr int kLines = 16, kWords = 1;
   using Raw = U;
   TW_INLINE static Raw Read(const uint8_t* line) { return LoadU(line); }
-  TW_INLINE static U Pair(const Raw& raw, int) { return raw; }
+  TW_INLINE static U Word(const Raw& raw, int) { return raw; }
   TW_INLINE static F Scale(const uint8_t* scales, int64_t group, int half) {
     return Lines::Scale(scales, group, half);
   }
@@ -337,37 +332,24 @@ struct DecodedPairs {
 
 template <typename Quads>
 struct DecodedQuads {
-  static constexpr int kLines = 8, kQuads = 1;
+  static constexpr int kLines = 8, kWords = 1;
   using Raw = U;
   TW_INLINE static Raw Read(const uint8_t* line) { return LoadU(line); }
-  TW_INLINE static U Quad(const Raw& raw, int) { return raw; }
+  TW_INLINE static U Word(const Raw& raw, int) { return raw; }
   TW_INLINE static U Dot(U acc, U weights, U x) { return Quads::Dot(acc, weights, x); }
   TW_INLINE static U ScaleCodes(const uint8_t* scales, int64_t group, int half) {
     return Quads::ScaleCodes(scales, group, half);
   }
 };
 
-template <typename Lines>
-void DecodePairs(const Panel& w, int64_t groups, uint8_t* out) {
-  const uint8_t* end = w.lines + groups * Lines::kLines * kLineBytes;
-  for (const uint8_t* at = w.lines; at < end; at += kHalfLineBytes) {
-    const bool first_half = (at - w.lines) % kLineBytes == 0;
-    uint8_t* to = out + (at - w.lines) / kLineBytes * Lines::kPairs * kLineBytes +
-                  (first_half ? 0 : kHalfLineBytes);
-    const auto raw = Lines::Read(at);
-    for (int p = 0; p < Lines::kPairs; ++p) StoreU(to + p * kLineBytes, Lines::Pair(raw, p));
-  }
-}
-
-template <typename Quads>
-void DecodeQuads(const Panel& w, int64_t groups, uint8_t* out) {
-  const uint8_t* end = w.lines + groups * Quads::kLines * kLineBytes;
-  for (const uint8_t* at = w.lines; at < end; at += kHalfLineBytes) {
-    const bool first_half = (at - w.lines) % kLineBytes == 0;
-    uint8_t* to = out + (at - w.lines) / kLineBytes * Quads::kQuads * kLineBytes +
-                  (first_half ? 0 : kHalfLineBytes);
-    const auto raw = Quads::Read(at);
-    for (int q = 0; q < Quads::kQuads; ++q) StoreU(to + q * kLineBytes, Quads::Quad(raw, q));
+template <typename Weights>
+void DecodeLines(const Panel& w, int64_t groups, uint8_t* out) {
+  const int64_t bytes = groups * Weights::kLines * kLineBytes;
+  for (int64_t at = 0; at < bytes; at += kHalfLineBytes) {
+    const int64_t line = at / kLineBytes, inside = at % kLineBytes;
+    const auto raw = Weights::Read(w.lines + at);
+    for (int i = 0; i < Weights::kWords; ++i)
+      StoreU(out + (line * Weights::kWords + i) * kLineBytes + inside, Weights::Word(raw, i));
   }
 }
 

@@ -56,6 +56,25 @@ TW_INLINE void AddWord(const U* weights, const uint32_t* x, const Dot& dot, Acc*
   }
 }
 
+// acc[r][h] gets the dot products of group `group` for halves from kFirst on.
+template <int kRows, int kPrefetched, int kFirst, int kH, typename Weights, typename Dot,
+          typename Acc>
+TW_INLINE void AddLines(const Panel& w, int64_t group, const uint32_t* x, const Dot& dot,
+                        Acc* acc) {
+  const uint8_t* lines = w.lines + group * (Weights::kLines * kLineBytes) + kFirst * kHalfLineBytes;
+  TW_UNROLL_LINES
+  for (int line = 0; line < Weights::kLines; ++line) {
+    typename Weights::Raw raw[kH];
+    ReadLine<kPrefetched, kH, Weights>(lines + line * kLineBytes, raw);
+#pragma GCC unroll 4
+    for (int i = 0; i < Weights::kWords; ++i) {
+      U word[kH];
+      for (int h = 0; h < kH; ++h) word[h] = Weights::Word(raw[h], i);
+      AddWord<kRows, kH>(word, x + (line * Weights::kWords + i) * kRows, dot, acc);
+    }
+  }
+}
+
 // total[r][h] += group `group` of W x_r for halves from kFirst on, bf16 products.
 template <int kRows, int kFirst, int kH, typename Lines>
 TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* total) {
@@ -66,18 +85,7 @@ TW_INLINE void AddPairs(const Panel& w, int64_t group, const uint32_t* x, F* tot
   F acc[kRows * kH];
 #pragma GCC unroll 24
   for (F& a : acc) a = Zero();
-  const uint8_t* lines = w.lines + group * (Lines::kLines * kLineBytes) + kFirst * kHalfLineBytes;
-  TW_UNROLL_LINES
-  for (int line = 0; line < Lines::kLines; ++line) {
-    typename Lines::Raw raw[kH];
-    ReadLine<kH, kH, Lines>(lines + line * kLineBytes, raw);
-#pragma GCC unroll 4
-    for (int p = 0; p < Lines::kPairs; ++p) {
-      U pair[kH];
-      for (int h = 0; h < kH; ++h) pair[h] = Lines::Pair(raw[h], p);
-      AddWord<kRows, kH>(pair, x + (line * Lines::kPairs + p) * kRows, dot, acc);
-    }
-  }
+  AddLines<kRows, kH, kFirst, kH, Lines>(w, group, x, dot, acc);
 #pragma GCC unroll 2
   for (int h = 0; h < kH; ++h) {
     const F scale = Lines::Scale(w.scales, group, kFirst + h);
@@ -97,18 +105,7 @@ TW_INLINE void AddQuads(const Panel& w, int64_t group, const uint32_t* x, F* tot
   U acc[kRows * kH];
 #pragma GCC unroll 24
   for (int i = 0; i < kRows * kH; ++i) acc[i] = SetU(first[i / kH]);
-  const uint8_t* lines = w.lines + group * (Quads::kLines * kLineBytes) + kFirst * kHalfLineBytes;
-  TW_UNROLL_LINES
-  for (int line = 0; line < Quads::kLines; ++line) {
-    typename Quads::Raw raw[kH];
-    ReadLine<1, kH, Quads>(lines + line * kLineBytes, raw);
-#pragma GCC unroll 2
-    for (int q = 0; q < Quads::kQuads; ++q) {
-      U quad[kH];
-      for (int h = 0; h < kH; ++h) quad[h] = Quads::Quad(raw[h], q);
-      AddWord<kRows, kH>(quad, x + (line * Quads::kQuads + q) * kRows, dot, acc);
-    }
-  }
+  AddLines<kRows, 1, kFirst, kH, Quads>(w, group, x, dot, acc);
 #pragma GCC unroll 2
   for (int h = 0; h < kH; ++h) {
     const U exponents = ScaleBits(Quads::ScaleCodes(w.scales, group, kFirst + h));
@@ -216,13 +213,13 @@ TW_INLINE bool Decodes([[maybe_unused]] const TileFormat& f) {
 
 Panel DecodePanel(const Panel& w, const TileFormat& f) {
   auto* out = static_cast<uint8_t*>(
-      Scratch(Slot::kDecoded, f.Groups() * (f.Quads() ? 8 : 16) * kLineBytes + kPrefetchAhead));
+      Scratch(Slot::kDecoded, f.Groups() * (f.Quads() ? 8 : 16) * kLineBytes));
   if (f.format == PanelFormat::kFp8) {
-    DecodePairs<LinesFp8>(w, f.Groups(), out);
+    DecodeLines<LinesFp8>(w, f.Groups(), out);
   } else if (f.Quads()) {
-    DecodeQuads<QuadsFp4>(w, f.Groups(), out);
+    DecodeLines<QuadsFp4>(w, f.Groups(), out);
   } else {
-    DecodePairs<LinesFp4>(w, f.Groups(), out);
+    DecodeLines<LinesFp4>(w, f.Groups(), out);
   }
   return {out, w.scales};
 }
@@ -248,7 +245,6 @@ class Panels {
   Panels(const Matrix& w, Numerics numerics) : w_(w), layout_(LayoutOf(w, numerics)) {}
 
   int64_t count() const { return layout_.panels; }
-  int64_t groups() const { return layout_.groups; }
   const PanelLayout& layout() const { return layout_; }
 
   // An unpacked panel is made in this thread's memory and lives until the next one.
@@ -259,8 +255,7 @@ class Panels {
       const uint8_t* scales = lines + layout_.panels * line_bytes;
       return {lines + panel * line_bytes, scales + panel * scale_bytes};
     }
-    auto* made =
-        static_cast<uint8_t*>(Scratch(Slot::kPanel, line_bytes + scale_bytes + kPrefetchAhead));
+    auto* made = static_cast<uint8_t*>(Scratch(Slot::kPanel, line_bytes + scale_bytes));
     PackPanel(w_, layout_, panel, made, made + line_bytes);
     return {made, made + line_bytes};
   }

@@ -49,8 +49,8 @@ TW_INLINE void DecodeFp4Half(const uint8_t* lines, uint8_t* out, const Scale& sc
     __builtin_prefetch(at + kScaledPrefetch);
     const U word = LoadU(at);
 #pragma GCC unroll 4
-    for (int p = 0; p < LinesFp4::kPairs; ++p)
-      StoreU(out + (line * LinesFp4::kPairs + p) * kLineBytes, scale(PairOfFp4(word, p)));
+    for (int p = 0; p < LinesFp4::kWords; ++p)
+      StoreU(out + (line * LinesFp4::kWords + p) * kLineBytes, scale(PairOfFp4(word, p)));
   }
 }
 

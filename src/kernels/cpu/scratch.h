@@ -18,7 +18,7 @@ enum class Slot {
   kProduct,      // results of a product before they are rounded
   kSecondProduct,
   kHidden,  // the down projection's input
-  kHiddenPointers,
+  kGroupTiles,
   kSum,  // sums over experts
   kGroups,
   kQuery,
