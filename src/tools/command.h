@@ -5,9 +5,14 @@
 #include <vector>
 
 #include "base/status.h"
-#include "tools/options.h"
+#include "base/options.h"
 
 namespace thalweg::tools {
+
+using base::OptionKind;
+using base::OptionRow;
+using base::OptionValues;
+using base::Positionals;
 
 // Exit codes.
 inline constexpr int kExitOk = 0;

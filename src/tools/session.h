@@ -14,9 +14,13 @@
 #include "model/model.h"
 #include "model/replay.h"
 #include "text/tokenizer.h"
-#include "tools/options.h"
+#include "base/options.h"
 
 namespace thalweg::tools {
+
+using base::OptionKind;
+using base::OptionRow;
+using base::OptionValues;
 
 // Rows of the options that choose bodies and threads: backend, numerics, cpu-target, threads, pin.
 std::vector<OptionRow> MachineOptionRows();

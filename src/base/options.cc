@@ -1,4 +1,4 @@
-#include "tools/options.h"
+#include "base/options.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/mapped_file.h"
 
-namespace thalweg::tools {
+namespace thalweg::base {
 namespace {
 
 constexpr uint64_t kMaxOptionFileBytes = 1 << 20;
@@ -145,4 +145,4 @@ Status ResolveOptions(std::span<const OptionRow> rows, const std::string& option
   return {};
 }
 
-}  // namespace thalweg::tools
+}  // namespace thalweg::base

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 
-namespace thalweg::tools {
+namespace thalweg::base {
 
 enum class OptionKind { kText, kInteger, kReal, kFlag };
 
@@ -67,4 +67,4 @@ Status CheckOption(const OptionRow& row, const std::string& value, std::string_v
 Status ResolveOptions(std::span<const OptionRow> rows, const std::string& option_file,
                       OptionValues* values);
 
-}  // namespace thalweg::tools
+}  // namespace thalweg::base

@@ -1,6 +1,6 @@
 // Options resolve in the promised order (flag, environment, file, default) and bad values name
 // where they came from.
-#include "tools/options.h"
+#include "base/options.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/mapped_file.h"
 
-namespace thalweg::tools {
+namespace thalweg::base {
 namespace {
 
 const std::vector<OptionRow>& Rows() {
@@ -89,4 +89,4 @@ TEST_F(OptionsTest, BadValuesNameTheirOrigin) {
 }
 
 }  // namespace
-}  // namespace thalweg::tools
+}  // namespace thalweg::base

@@ -1,0 +1,71 @@
+// The engine: takes requests from any thread, plans steps ahead of the one that executes, and hands
+// out text (docs/contracts/engine.md).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "checkpoint/config.h"
+#include "engine/options.h"
+#include "engine/request.h"
+#include "exec/executor.h"
+#include "sched/scheduler.h"
+#include "text/tokenizer.h"
+
+namespace thalweg::engine {
+
+// Counters since the start; all but the last group only grow.
+struct Metrics {
+  uint64_t requests = 0, finished = 0, cancelled = 0, failed = 0;
+  uint64_t prompt_tokens = 0, output_tokens = 0;
+  uint64_t steps = 0;
+  double execute_seconds = 0;   // inside Executor::Execute
+  double schedule_seconds = 0;  // NextPlan and Advance
+  double idle_seconds = 0;      // executor without a plan while requests were under way
+  double elapsed_seconds = 0;
+  sched::SchedulerStats scheduler = {};
+};
+
+class Engine {
+ public:
+  // Loads a model and starts: options.model names it (a folder or a Hugging Face name; empty: the
+  // checkpoint that comes with the program).
+  static Result<std::unique_ptr<Engine>> Load(const EngineOptions& options);
+  // The same control plane over any executor; for tests and the simulator. The tokenizer may be
+  // null: then prompts are token ids and no text comes out.
+  static Result<std::unique_ptr<Engine>> Start(const EngineOptions& options,
+                                               const sched::SchedulerOptions& scheduler,
+                                               std::unique_ptr<exec::Executor> executor,
+                                               std::shared_ptr<const text::Tokenizer> tokenizer);
+  // Cancels what is under way and waits for the step that runs.
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Thread-safe. Typed errors for this request alone; nothing is queued then. Returns its id.
+  Result<std::string> Submit(GenerateRequest request, OutputSink sink);
+  // Thread-safe, at any moment; unknown ids are ignored. Every sequence of the request ends with
+  // kCancelled.
+  void Cancel(const std::string& id);
+  // No new requests from now on (kFailedPrecondition); returns when those under way have ended, or,
+  // with abandon, after cancelling them. Returns how many were cancelled.
+  int64_t Drain(bool abandon);
+
+  Metrics metrics() const;
+  const EngineOptions& options() const;
+  const checkpoint::Config* config() const;  // null with a foreign executor
+  const text::Tokenizer* tokenizer() const;  // may be null
+  int64_t context_tokens() const;
+
+ private:
+  struct State;
+  explicit Engine(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace thalweg::engine

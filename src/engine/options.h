@@ -1,0 +1,56 @@
+// Every option of the engine, as one table from which flags, environment names, option file keys,
+// Python keywords and help are made; and the frozen values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "base/status.h"
+#include "base/thread_team.h"
+#include "kernels/backends.h"
+#include "model/model.h"
+#include "model/replay.h"
+#include "sched/scheduler.h"
+
+namespace thalweg::engine {
+
+struct EngineOptions {
+  std::string model = {};  // folder or Hugging Face name; empty: the embedded default
+  std::string revision = {};
+  std::string backend = "cpu";
+  kernels::Numerics numerics = kernels::Numerics::kExact;
+  std::string cpu_target = {};
+  int threads = 0;
+  base::Pinning pinning = base::Pinning::kAuto;
+  model::Repack repack = model::Repack::kAuto;
+
+  model::ReplayMode replay = model::ReplayMode::kCompact;
+  std::optional<int64_t> keep_tokens = {};
+
+  int64_t max_rows = 512;          // of one step: the prefill chunk
+  int64_t max_sequences = 64;      // that run at a time
+  int64_t max_context = 0;         // 0: the model's
+  int64_t cache_tokens = 0;        // KV of all sequences and cached prefixes; 0: chosen by memory
+  int64_t cache_checkpoints = -1;  // -1: chosen by memory
+  int64_t checkpoint_interval = 512;
+  bool prefix_reuse = true;
+  sched::PrefixExactness exactness = sched::PrefixExactness::kExact;
+  double admission_growth = 1;
+
+  int64_t overlap = 1;           // plans ahead of the step that runs; 0: synchronous
+  uint64_t seed = 0;             // requests without a seed draw theirs from it; 0: from the clock
+  std::string trace_file = {};   // Chrome trace of requests and steps
+  double watchdog_seconds = 60;  // a step longer than this is named in the log; 0: off
+  std::string log_level = "warn";
+  uint64_t preempt_every = 0;  // testing (sched/scheduler.h)
+
+  // The table: names, defaults, ranges, help, environment names.
+  static std::vector<base::OptionRow> Rows();
+  // From resolved values. Contradictory values are an error that names both options.
+  static Result<EngineOptions> From(const base::OptionValues& values);
+};
+
+}  // namespace thalweg::engine

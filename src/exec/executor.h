@@ -1,0 +1,20 @@
+// One rank runs one plan. The control plane knows this interface alone; tests put a fake device
+// behind it.
+#pragma once
+
+#include <cstdint>
+
+#include "step/plan.h"
+
+namespace thalweg::exec {
+
+class Executor {
+ public:
+  virtual ~Executor() = default;
+  // Runs the plan to its end and fills `result`, one entry for each of plan.rows. Called by one
+  // thread, plans in order. A step that fails as a whole has result->status set and has changed
+  // nothing but closes and starts.
+  virtual void Execute(const step::StepPlan& plan, step::StepResult* result) = 0;
+};
+
+}  // namespace thalweg::exec
