@@ -22,8 +22,9 @@ struct Geometry {
   int64_t window = 0;  // rows that attention looks back on
   int64_t rollback_tokens =
       0;  // newest tokens that may be taken back; the rings are window + this long
-  int64_t window_layers = 0;  // rings: target layers, then draft stages
-  int64_t window_width = 0;   // head_dim
+  int64_t window_layers = 0;   // rings: target layers, then draft stages
+  int64_t encoder_layers = 0;  // the first of them: rows of every token, whatever replay trims
+  int64_t window_width = 0;    // head_dim
   int64_t history_tokens =
       0;  // compressed ids that the Engram hash looks back on; 0 without Engram
   tensor::RowFormat main_format = tensor::RowFormat::kFp4E4M3;
@@ -45,8 +46,12 @@ struct Geometry {
 
   // Bytes of one block over all owners.
   int64_t BlockBytes() const;
+  int64_t RingBytes() const { return RingRows() * WindowRowBytes(); }
+  int64_t PendingBytes() const;
   // Bytes of the bounded state of one sequence: rings, pending groups, history.
   int64_t SlotBytes() const;
+  // Of a copy of it, with the rings of the first `layers` layers.
+  int64_t CheckpointBytes(int64_t layers) const;
 };
 
 }  // namespace thalweg::kvpool

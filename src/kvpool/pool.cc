@@ -3,30 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/check.h"
 #include "base/math.h"
 
 namespace thalweg::kvpool {
 
-Pool::Pool(Geometry geometry, int64_t blocks, int64_t sequences)
-    : geometry_(std::move(geometry)), slots_(static_cast<size_t>(sequences)) {
+Pool::Pool(Geometry geometry, const PoolSize& size)
+    : geometry_(std::move(geometry)),
+      blocks_(size.blocks),
+      blocks_from_outside_(size.blocks_from_outside),
+      slots_(static_cast<size_t>(size.sequences)),
+      checkpoints_(static_cast<size_t>(size.checkpoints)) {
   int64_t pending_floats = 0;
   for (const OwnerGroup& g : geometry_.owners) {
     TW_CHECK_EQ(geometry_.block_tokens % g.ratio, 0);
-    const int64_t rows = blocks * (geometry_.block_tokens / g.ratio);
+    const int64_t rows = blocks_ * (geometry_.block_tokens / g.ratio);
     main_.emplace_back(rows * geometry_.MainRowBytes(g));
     index_.emplace_back(rows * geometry_.IndexRowBytes(g));
     pending_offset_.push_back(pending_floats);
     if (g.ratio == 2) pending_floats += geometry_.PendingRows() * 2 * g.main_width;
   }
-  for (int64_t b = blocks; b-- > 0;) free_blocks_.push_back(static_cast<int32_t>(b));
+  for (int64_t b = blocks_from_outside_ ? 0 : blocks_; b-- > 0;)
+    free_blocks_.push_back(static_cast<int32_t>(b));
   for (Slot& s : slots_) {
-    s.rings =
-        tensor::Buffer(geometry_.window_layers * geometry_.RingRows() * geometry_.WindowRowBytes());
-    s.pending = tensor::Buffer(pending_floats * static_cast<int64_t>(sizeof(float)));
+    s.rings = tensor::Buffer(geometry_.window_layers * geometry_.RingBytes());
+    s.pending = tensor::Buffer(geometry_.PendingBytes());
     s.history.assign(static_cast<size_t>(geometry_.HistoryRows()), 0);
-    s.blocks.reserve(static_cast<size_t>(blocks));  // so that a step never allocates
+    s.blocks.reserve(static_cast<size_t>(blocks_));  // so that a step never allocates
   }
 }
 
@@ -34,6 +39,12 @@ int64_t Pool::bytes() const {
   int64_t total = static_cast<int64_t>(slots_.size()) * geometry_.SlotBytes();
   for (const tensor::Buffer& b : main_) total += b.bytes();
   for (const tensor::Buffer& b : index_) total += b.bytes();
+  return total + checkpoint_bytes();
+}
+
+int64_t Pool::checkpoint_bytes() const {
+  int64_t total = 0;
+  for (const Checkpoint& c : checkpoints_) total += c.state.bytes();
   return total;
 }
 
@@ -52,13 +63,15 @@ Result<SequenceId> Pool::Open() {
     return base::ResourceExhausted(fmt::format("all {} sequence slots are in use", slots_.size()));
   }
   free->open = true;
-  free->length = free->high_water = free->decoder_floor = 0;
+  free->length = free->high_water = free->encoder_floor = free->decoder_floor = 0;
+  free->write_from = 0;
   return static_cast<SequenceId>(free - slots_.begin());
 }
 
 void Pool::Close(SequenceId id) {
   Slot& s = slot(id);
-  free_blocks_.insert(free_blocks_.end(), s.blocks.rbegin(), s.blocks.rend());
+  if (!blocks_from_outside_)
+    free_blocks_.insert(free_blocks_.end(), s.blocks.rbegin(), s.blocks.rend());
   s.blocks.clear();
   s.open = false;
 }
@@ -83,6 +96,84 @@ Status Pool::Reserve(SequenceId id, int64_t tokens) {
   return {};
 }
 
+Status Pool::Attach(SequenceId id, std::span<const int32_t> blocks) {
+  TW_CHECK(blocks_from_outside_);
+  Slot& s = slot(id);
+  for (const int32_t block : blocks) {
+    if (block < 0 || block >= blocks_)
+      return base::InvalidArgument(fmt::format("block {} of a pool of {}", block, blocks_));
+  }
+  s.blocks.insert(s.blocks.end(), blocks.begin(), blocks.end());
+  return {};
+}
+
+void Pool::Begin(SequenceId id, const Beginning& beginning) {
+  Slot& s = slot(id);
+  TW_CHECK_EQ(s.length, 0);
+  s.length = s.high_water = beginning.length;
+  s.encoder_floor = beginning.encoder_floor;
+  s.decoder_floor = beginning.decoder_floor;
+  s.write_from = beginning.write_from;
+}
+
+std::array<Pool::Piece, 3> Pool::Pieces(Slot& s, int64_t layers) {
+  const auto history = static_cast<int64_t>(s.history.size() * sizeof(int32_t));
+  return {Piece{s.rings.data(), layers * geometry_.RingBytes()},
+          Piece{s.pending.data(), s.pending.bytes()},
+          Piece{reinterpret_cast<std::byte*>(s.history.data()), history}};
+}
+
+void Pool::SaveCheckpoint(SequenceId id, int32_t checkpoint) {
+  Slot& s = slot(id);
+  Checkpoint& c = checkpoints_.at(static_cast<size_t>(checkpoint));
+  c.layers = s.decoder_floor < s.length ? geometry_.window_layers : geometry_.encoder_layers;
+  c.length = s.length;
+  c.high_water = s.high_water;
+  c.encoder_floor = s.encoder_floor;
+  c.decoder_floor = s.decoder_floor;
+  const int64_t bytes = geometry_.CheckpointBytes(c.layers);
+  if (c.state.bytes() != bytes) c.state = tensor::Buffer(bytes);
+  std::byte* to = c.state.data();
+  for (const Piece& piece : Pieces(s, c.layers)) {
+    if (piece.bytes > 0) std::memcpy(to, piece.data, static_cast<size_t>(piece.bytes));
+    to += piece.bytes;
+  }
+}
+
+Status Pool::CheckRestore(const Checkpoint& c, int32_t checkpoint, const Beginning& b) const {
+  if (c.state.bytes() == 0 || c.length != b.length) {
+    return base::FailedPrecondition(
+        fmt::format("checkpoint {} holds {} tokens, not {}", checkpoint, c.length, b.length));
+  }
+  const bool decoder = b.decoder_floor < b.length;
+  if (decoder && (c.layers != geometry_.window_layers || c.decoder_floor != b.decoder_floor)) {
+    return base::FailedPrecondition(
+        fmt::format("checkpoint {} has decoder rows from {}, rows from {} are wanted", checkpoint,
+                    c.decoder_floor, b.decoder_floor));
+  }
+  return {};
+}
+
+Status Pool::RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginning& beginning) {
+  if (checkpoint < 0 || checkpoint >= static_cast<int64_t>(checkpoints_.size()))
+    return base::InvalidArgument(fmt::format("checkpoint {} does not exist", checkpoint));
+  Slot& s = slot(id);
+  TW_CHECK_EQ(s.length, 0);
+  Checkpoint& c = checkpoints_[static_cast<size_t>(checkpoint)];
+  TW_TRY(CheckRestore(c, checkpoint, beginning));
+  s.length = c.length;
+  s.high_water = c.high_water;
+  s.encoder_floor = c.encoder_floor;
+  s.decoder_floor = beginning.decoder_floor;
+  s.write_from = beginning.write_from;
+  const std::byte* from = c.state.data();
+  for (const Piece& piece : Pieces(s, c.layers)) {
+    if (piece.bytes > 0) std::memcpy(piece.data, from, static_cast<size_t>(piece.bytes));
+    from += piece.bytes;
+  }
+  return {};
+}
+
 void Pool::Commit(SequenceId id, int64_t length) {
   Slot& s = slot(id);
   TW_CHECK_GE(length, s.length);
@@ -97,7 +188,8 @@ Status Pool::Truncate(SequenceId id, int64_t length) {
     return base::OutOfRange(fmt::format("cannot go back from {} to {} tokens: the rings keep {}",
                                         s.high_water, length, geometry_.rollback_tokens));
   }
-  if (length == 0) s.high_water = 0;
+  if (length == 0) s.high_water = s.write_from = 0;
+  s.encoder_floor = std::min(s.encoder_floor, length);
   s.decoder_floor = std::min(s.decoder_floor, length);
   s.length = length;
   return {};

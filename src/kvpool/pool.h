@@ -1,9 +1,13 @@
-// The physical cache: blocks of compressed rows shared by all sequences, and one slot of bounded
-// state (window rings, half groups, Engram history) per sequence. Knows rows and bytes, nothing of
-// requests or scheduling.
+// The physical cache: blocks of compressed rows shared by all sequences, one slot of bounded state
+// (window rings, half groups, Engram history) per sequence, and copies of such state, the
+// checkpoints from which a sequence may begin. Knows rows and bytes, nothing of requests or
+// scheduling (docs/contracts/cache.md).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -22,10 +26,26 @@ struct PendingGroup {
   float* score = nullptr;  // [main_width]
 };
 
+struct PoolSize {
+  int64_t blocks = 0;
+  int64_t sequences = 0;  // open at a time
+  int64_t checkpoints = 0;
+  // true: someone else says which block belongs to whom (Attach), and one block may serve several
+  // sequences. false: Reserve takes free blocks.
+  bool blocks_from_outside = false;
+};
+
+// Where a sequence begins that takes its first tokens from elsewhere.
+struct Beginning {
+  int64_t length = 0;         // tokens whose compressed rows are there
+  int64_t encoder_floor = 0;  // encoder layers have no window rows below
+  int64_t decoder_floor = 0;  // likewise decoder layers and draft stages
+  int64_t write_from = 0;     // compressed rows below are shared: never written
+};
+
 class Pool {
  public:
-  // Room for `blocks` blocks and `sequences` open sequences.
-  Pool(Geometry geometry, int64_t blocks, int64_t sequences);
+  Pool(Geometry geometry, const PoolSize& size);
 
   const Geometry& geometry() const { return geometry_; }
   int64_t free_blocks() const { return static_cast<int64_t>(free_blocks_.size()); }
@@ -43,6 +63,12 @@ class Pool {
   // Makes blocks available for tokens [0, tokens); kResourceExhausted leaves the sequence as it
   // was.
   Status Reserve(SequenceId id, int64_t tokens);
+  // Appends blocks to the table of a sequence; of a pool with blocks from outside alone.
+  // kInvalidArgument: a block that the pool does not have.
+  Status Attach(SequenceId id, std::span<const int32_t> blocks);
+  // Sets the beginning of a sequence that has no tokens yet. Its window rows below the floors, and
+  // its half groups, are taken to be absent.
+  void Begin(SequenceId id, const Beginning& beginning);
   // Declares tokens [0, length) complete; length() may only grow.
   void Commit(SequenceId id, int64_t length);
   // Takes back the newest tokens. Of the longest length that was reached, rollback_tokens may go
@@ -53,6 +79,21 @@ class Pool {
   // Decoder layers have no window rows below this position (bounded replay; spec/model.md 2.7).
   int64_t decoder_floor(SequenceId id) const { return slot(id).decoder_floor; }
   void set_decoder_floor(SequenceId id, int64_t position) { slot(id).decoder_floor = position; }
+
+  // Encoder layers have no window rows below this position: a sequence that began in the middle
+  // (spec/serving.md 5.2).
+  int64_t encoder_floor(SequenceId id) const { return slot(id).encoder_floor; }
+  // Compressed rows of tokens below are shared with other sequences: never written.
+  int64_t write_from(SequenceId id) const { return slot(id).write_from; }
+
+  // Copies the bounded state of a sequence into a checkpoint; the rings of decoder layers and draft
+  // stages only when the decoder has rows. Blocks are not copied.
+  void SaveCheckpoint(SequenceId id, int32_t checkpoint);
+  // Loads one into a sequence without tokens; its own encoder floor stays in force. Refused
+  // (kFailedPrecondition): another length, or decoder rows that it lacks or that begin elsewhere.
+  Status RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginning& beginning);
+  // Bytes that checkpoints hold now.
+  int64_t checkpoint_bytes() const;
 
   tensor::PagedRows MainRows(SequenceId id, int owner);
   tensor::PagedRows IndexRows(SequenceId id, int owner);
@@ -68,22 +109,39 @@ class Pool {
     bool open = false;
     int64_t length = 0;
     int64_t high_water = 0;  // rings hold positions [high_water - RingRows, high_water)
+    int64_t encoder_floor = 0;
     int64_t decoder_floor = 0;
+    int64_t write_from = 0;
     std::vector<int32_t> blocks;
     tensor::Buffer rings;
     tensor::Buffer pending;
     std::vector<int32_t> history;
   };
+  struct Checkpoint {
+    int64_t length = 0, high_water = 0, encoder_floor = 0, decoder_floor = 0;
+    int64_t layers = 0;    // whose rings are there
+    tensor::Buffer state;  // rings, pending groups, history
+  };
+  // The pieces of a slot's bounded state in the order in which a checkpoint holds them.
+  struct Piece {
+    std::byte* data = nullptr;
+    int64_t bytes = 0;
+  };
+  std::array<Piece, 3> Pieces(Slot& slot, int64_t layers);
+  Status CheckRestore(const Checkpoint& checkpoint, int32_t number, const Beginning& wanted) const;
   Slot& slot(SequenceId id);
   const Slot& slot(SequenceId id) const;
   tensor::PagedRows Rows(SequenceId id, int owner, bool index);
 
   Geometry geometry_;
+  int64_t blocks_ = 0;
+  bool blocks_from_outside_ = false;
   std::vector<tensor::Buffer> main_;     // [owner], [blocks, block_tokens / ratio, row bytes]
   std::vector<tensor::Buffer> index_;    // [owner]
   std::vector<int64_t> pending_offset_;  // [owner], floats into Slot::pending
   std::vector<int32_t> free_blocks_;
   std::vector<Slot> slots_;
+  std::vector<Checkpoint> checkpoints_;
 };
 
 }  // namespace thalweg::kvpool

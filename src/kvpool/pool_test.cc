@@ -30,7 +30,7 @@ TEST(Geometry, ReleaseCosts890BytesPerToken) {
 }
 
 TEST(Pool, BlocksAreLentAndReturned) {
-  Pool pool(Small(), 4, 2);
+  Pool pool(Small(), {.blocks = 4, .sequences = 2});
   const SequenceId a = *pool.Open();
   const SequenceId b = *pool.Open();
   EXPECT_EQ(pool.Open().status().code(), base::Code::kResourceExhausted);
@@ -46,7 +46,7 @@ TEST(Pool, BlocksAreLentAndReturned) {
 }
 
 TEST(Pool, RowsOfTwoSequencesNeverOverlap) {
-  Pool pool(Small(), 4, 2);
+  Pool pool(Small(), {.blocks = 4, .sequences = 2});
   const SequenceId a = *pool.Open();
   const SequenceId b = *pool.Open();
   ASSERT_TRUE(pool.Reserve(a, 64).ok());
@@ -64,7 +64,7 @@ TEST(Pool, RowsOfTwoSequencesNeverOverlap) {
 }
 
 TEST(Pool, MissingBlocksAreThoseThatReserveTakes) {
-  Pool pool(Small(), 4, 1);
+  Pool pool(Small(), {.blocks = 4, .sequences = 1});
   const SequenceId a = *pool.Open();
   EXPECT_EQ(pool.MissingBlocks(a, 0), 0);
   EXPECT_EQ(pool.MissingBlocks(a, 65), 2);
@@ -75,7 +75,7 @@ TEST(Pool, MissingBlocksAreThoseThatReserveTakes) {
 }
 
 TEST(Pool, TheDecoderFloorComesDownWithTheLength) {
-  Pool pool(Small(), 4, 1);
+  Pool pool(Small(), {.blocks = 4, .sequences = 1});
   const SequenceId a = *pool.Open();
   pool.Commit(a, 20);
   pool.set_decoder_floor(a, 20);
@@ -86,7 +86,7 @@ TEST(Pool, TheDecoderFloorComesDownWithTheLength) {
 }
 
 TEST(Pool, RollbackReachesAsFarAsTheRings) {
-  Pool pool(Small(), 8, 1);
+  Pool pool(Small(), {.blocks = 8, .sequences = 1});
   const SequenceId a = *pool.Open();
   pool.Commit(a, 20);
   EXPECT_TRUE(pool.Truncate(a, 8).ok());
@@ -98,6 +98,69 @@ TEST(Pool, RollbackReachesAsFarAsTheRings) {
   pool.Commit(a, 90);
   EXPECT_EQ(pool.Truncate(a, 87).code(), base::Code::kOutOfRange);  // position 100 had been written
   EXPECT_EQ(pool.length(a), 90);
+}
+
+PoolSize FromOutside() {
+  return {.blocks = 4, .sequences = 2, .checkpoints = 2, .blocks_from_outside = true};
+}
+
+TEST(Pool, BlocksFromOutsideServeSeveralSequences) {
+  Pool pool(Small(), FromOutside());
+  const SequenceId a = *pool.Open();
+  const SequenceId b = *pool.Open();
+  EXPECT_EQ(pool.Reserve(a, 1).code(), base::Code::kResourceExhausted);
+  const std::vector<int32_t> first = {3, 1};
+  ASSERT_TRUE(pool.Attach(a, first).ok());
+  ASSERT_TRUE(pool.Attach(b, {first.data(), 1}).ok());
+  EXPECT_EQ(pool.MainRows(a, 0).Row(5), pool.MainRows(b, 0).Row(5));
+  const std::vector<int32_t> bad = {4};
+  EXPECT_EQ(pool.Attach(b, bad).code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(pool.MissingBlocks(a, 128), 0);
+  EXPECT_EQ(pool.MissingBlocks(a, 129), 1);
+  pool.Close(a);
+  EXPECT_EQ(pool.free_blocks(), 0);
+}
+
+TEST(Pool, CheckpointsHoldWhatTheyWereSavedWith) {
+  Pool pool(Small(), FromOutside());
+  const SequenceId a = *pool.Open();
+  pool.Commit(a, 64);
+  pool.set_decoder_floor(a, 5);
+  *pool.Ring(a, 2) = 77;
+  *pool.Pending(a, 0, 3).kv = 1.5f;
+  pool.History(a, 63) = 9;
+  pool.SaveCheckpoint(a, 1);
+  *pool.Ring(a, 2) = 78;
+
+  const SequenceId b = *pool.Open();
+  const Beginning wanted{.length = 64, .decoder_floor = 5, .write_from = 64};
+  EXPECT_EQ(pool.RestoreCheckpoint(b, 0, wanted).code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(pool.RestoreCheckpoint(b, 2, wanted).code(), base::Code::kInvalidArgument);
+  EXPECT_EQ(pool.RestoreCheckpoint(b, 1, {.length = 128}).code(), base::Code::kFailedPrecondition);
+  EXPECT_EQ(pool.RestoreCheckpoint(b, 1, {.length = 64, .decoder_floor = 6}).code(),
+            base::Code::kFailedPrecondition);
+  ASSERT_TRUE(pool.RestoreCheckpoint(b, 1, wanted).ok());
+  EXPECT_EQ(pool.length(b), 64);
+  EXPECT_EQ(pool.decoder_floor(b), 5);
+  EXPECT_EQ(pool.write_from(b), 64);
+  EXPECT_EQ(*pool.Ring(b, 2), 77);
+  EXPECT_EQ(*pool.Pending(b, 0, 3).kv, 1.5f);
+  EXPECT_EQ(pool.History(b, 63), 9);
+}
+
+TEST(Pool, ACheckpointWithoutDecoderRowsIsSmallerAndServesNoDecoder) {
+  Geometry g = Small();
+  g.encoder_layers = 1;
+  Pool pool(g, FromOutside());
+  const SequenceId a = *pool.Open();
+  pool.Commit(a, 64);
+  pool.set_decoder_floor(a, 64);
+  pool.SaveCheckpoint(a, 0);
+  EXPECT_EQ(pool.checkpoint_bytes(), g.CheckpointBytes(1));
+  const SequenceId b = *pool.Open();
+  EXPECT_EQ(pool.RestoreCheckpoint(b, 0, {.length = 64, .decoder_floor = 63}).code(),
+            base::Code::kFailedPrecondition);
+  EXPECT_TRUE(pool.RestoreCheckpoint(b, 0, {.length = 64, .decoder_floor = 64}).ok());
 }
 
 }  // namespace

@@ -84,7 +84,8 @@ const AttentionKeys& TargetKeys(Run& run, int layer) {
                            .ring_rows = g.RingRows(),
                            .chunk = run.ws.window_chunk + s.first_row * g.WindowRowBytes(),
                            .chunk_begin = s.start,
-                           .floor = run.plan(layer).decoder ? run.pool.decoder_floor(s.id) : 0});
+                           .floor = run.plan(layer).decoder ? run.pool.decoder_floor(s.id)
+                                                            : run.pool.encoder_floor(s.id)});
     if (owner >= 0) keys.selected.push_back(run.pool.MainRows(s.id, owner));
   }
   keys.window_end = run.batch.position;

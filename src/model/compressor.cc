@@ -19,7 +19,10 @@ void AddGroup(Run& run, int owner, int64_t ratio, const SequenceRows& s, int64_t
   out->position.push_back(group * ratio);
   out->main.push_back(run.pool.MainRows(s.id, owner).Row(group));
   out->index.push_back(run.pool.IndexRows(s.id, owner).Row(group));
-  if (ratio == 1) return;
+  if (ratio == 1) {
+    out->row.push_back(s.first_row + group - s.start);
+    return;
+  }
   const kvpool::PendingGroup first = TokenValues(run, owner, s, group * 2);
   const kvpool::PendingGroup second = TokenValues(run, owner, s, group * 2 + 1);
   out->first_kv.push_back(first.kv);
@@ -32,7 +35,9 @@ const CompressedGroups& CompleteGroups(Run& run, int owner, int64_t ratio) {
   CompressedGroups& out = run.lists.groups;
   out.Clear();
   for (const SequenceRows& s : run.batch.sequences) {
-    for (int64_t g = s.start / ratio; g < s.end() / ratio; ++g)
+    // Shared rows are complete and may be in use by others: replayed tokens never write them.
+    const int64_t from = std::max(s.start, run.pool.write_from(s.id));
+    for (int64_t g = from / ratio; g < s.end() / ratio; ++g)
       AddGroup(run, owner, ratio, s, g, &out);
   }
   out.angles.Set(out.position, run.parts.frequencies.compressed);
@@ -66,8 +71,21 @@ void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
                     .projections = projections});
 }
 
+// Values of ratio 1 are pooled in the order of the groups: where rows make none, the others move
+// up.
+void MoveRowsUp(Run& run, const CompressedGroups& groups) {
+  if (groups.count() == run.rows()) return;
+  const int64_t width = run.config().head_dim;
+  for (size_t i = 0; i < groups.row.size(); ++i) {
+    BF16* to = run.ws.group_kv_bf16 + static_cast<int64_t>(i) * width;
+    const BF16* from = run.ws.group_kv_bf16 + groups.row[i] * width;
+    if (to != from) std::copy_n(from, width, to);
+  }
+}
+
 void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio,
                 const CompressedGroups& groups) {
+  if (ratio == 1) MoveRowsUp(run, groups);
   run.ops().pool({.stream = run.stream(),
                   .groups = groups.count(),
                   .width = run.config().head_dim,
@@ -132,6 +150,7 @@ void ObservePending(Run& run, int layer, int owner) {
 
 void CompressedGroups::Clear() {
   position.clear();
+  row.clear();
   main.clear();
   index.clear();
   for (auto* values : {&first_kv, &first_score, &second_kv, &second_score}) values->clear();

@@ -6,21 +6,18 @@
 namespace thalweg::model {
 namespace {
 
-constexpr int32_t kDead = -1;
-
-// Compressed ids of the tokens before one sequence's rows and of the rows themselves; dead tokens
-// are kDead.
+// Compressed ids of the tokens before one sequence's rows and of the rows themselves.
 class LookBack {
  public:
   LookBack(Run& run, const SequenceRows& s)
       : reach_(run.config().engram_max_ngram_size - 1), start_(s.start), ids_(run.lists.look_back) {
     ids_.clear();
     for (int64_t p = s.start - reach_; p < s.start; ++p)
-      ids_.push_back(p < 0 ? kDead : run.pool.History(s.id, p));
+      ids_.push_back(p < 0 ? kDeadToken : run.pool.History(s.id, p));
     for (int64_t r = s.first_row; r < s.first_row + s.rows; ++r) {
       const auto i = static_cast<size_t>(r);
       const auto id = static_cast<size_t>(run.batch.ids[i]);
-      ids_.push_back(run.batch.image[i] != 0 ? kDead : run.parts.token_map[id]);
+      ids_.push_back(run.batch.image[i] != 0 ? kDeadToken : run.parts.token_map[id]);
     }
   }
 
@@ -42,7 +39,7 @@ void HashToken(const checkpoint::Config& c, const checkpoint::EngramTable& table
   bool blocked = false;
   for (int64_t s = 0; s < c.engram_max_ngram_size; ++s) {
     const int32_t id = ids.At(position - s);
-    blocked = blocked || id == kDead;
+    blocked = blocked || id == kDeadToken;
     hash ^= static_cast<uint64_t>(blocked ? pad : id) *
             static_cast<uint64_t>(table.multipliers[static_cast<size_t>(s)]);
     if (s == 0) continue;

@@ -29,6 +29,7 @@ kvpool::Geometry MakeGeometry(const Config& c, const ModelOptions& options) {
   g.window = c.sliding_window;
   g.rollback_tokens = RollbackTokens(c);
   g.window_layers = c.num_hidden_layers + c.num_nextn_predict_layers;
+  g.encoder_layers = c.DecoderBegin();
   g.window_width = c.head_dim;
   g.history_tokens = c.HasEngram() ? c.engram_max_ngram_size : 1;
   g.main_format = options.main_format;
@@ -57,13 +58,14 @@ MemoryPlan PlanState(const Config& config, const ModelOptions& options) {
   MemoryPlan plan;
   plan.cache_blocks = CacheBlocks(config, options) * g.BlockBytes();
   plan.sequence_slots = options.max_sequences * g.SlotBytes();
+  plan.checkpoints = options.checkpoints * g.SlotBytes();
   plan.workspace = WorkspaceBytes(config, options.max_rows, g.WindowRowBytes());
   return plan;
 }
 
 int64_t StateBytes(const Config& config, const ModelOptions& options) {
   const MemoryPlan plan = PlanState(config, options);
-  return plan.cache_blocks + plan.sequence_slots + plan.workspace;
+  return plan.cache_blocks + plan.sequence_slots + plan.checkpoints + plan.workspace;
 }
 
 // Everything that follows from the config; no weights yet.
@@ -116,9 +118,13 @@ MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
 struct Model::State {
   State(ModelParts model_parts, kvpool::Geometry geometry)
       : parts(std::move(model_parts)),
-        pool(geometry, CacheBlocks(parts.config, parts.options), parts.options.max_sequences),
+        pool(geometry, {.blocks = CacheBlocks(parts.config, parts.options),
+                        .sequences = parts.options.max_sequences,
+                        .checkpoints = parts.options.checkpoints,
+                        .blocks_from_outside = parts.options.blocks_from_outside}),
         workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes()) {}
 
+  Status CheckIds(std::span<const int32_t> tokens) const;
   Status CheckChunk(const Chunk& chunk) const;
   Status CheckChunks(std::span<const Chunk> chunks);
   Status Prepare(std::span<const Chunk> chunks);
@@ -131,6 +137,19 @@ struct Model::State {
   StepLists lists;
 };
 
+Status Model::State::CheckIds(std::span<const int32_t> tokens) const {
+  const auto mapped = static_cast<int64_t>(parts.token_map.size());
+  const int64_t limit =
+      mapped == 0 ? parts.config.vocab_size : std::min(parts.config.vocab_size, mapped);
+  for (const int32_t id : tokens) {
+    if (id < 0 || id >= limit) {
+      return base::InvalidArgument(
+          fmt::format("token id {} is outside the vocabulary of {}", id, limit));
+    }
+  }
+  return {};
+}
+
 Status Model::State::CheckChunk(const Chunk& chunk) const {
   const Config& c = parts.config;
   const int64_t start = pool.length(chunk.sequence);
@@ -139,16 +158,7 @@ Status Model::State::CheckChunk(const Chunk& chunk) const {
   if (!chunk.image.empty() && chunk.image.size() != chunk.tokens.size()) {
     return base::InvalidArgument("image marks must match the tokens in number");
   }
-  const auto limit = static_cast<int64_t>(
-      parts.token_map.empty()
-          ? c.vocab_size
-          : std::min<int64_t>(c.vocab_size, static_cast<int64_t>(parts.token_map.size())));
-  for (const int32_t id : chunk.tokens) {
-    if (id < 0 || id >= limit) {
-      return base::InvalidArgument(
-          fmt::format("token id {} is outside the vocabulary of {}", id, limit));
-    }
-  }
+  TW_TRY(CheckIds(chunk.tokens));
   if (start + count > c.max_position_embeddings) {
     return base::OutOfRange(fmt::format("{} tokens exceed the context of {}", start + count,
                                         c.max_position_embeddings));
@@ -277,6 +287,23 @@ const Config& Model::config() const { return state_->parts.config; }
 const ModelOptions& Model::options() const { return state_->parts.options; }
 kvpool::Pool& Model::pool() { return state_->pool; }
 int64_t Model::packed_bytes() const { return state_->parts.packed.bytes(); }
+
+Status Model::Begin(kvpool::SequenceId id, const kvpool::Beginning& beginning,
+                    std::span<const int32_t> before, std::span<const uint8_t> image) {
+  State& s = *state_;
+  TW_CHECK_EQ(static_cast<int64_t>(before.size()), beginning.length);
+  TW_TRY(s.CheckIds(before));
+  s.pool.Begin(id, beginning);
+  if (s.parts.token_map.empty()) return {};
+  const int64_t rows = s.pool.geometry().HistoryRows();
+  for (int64_t p = std::max<int64_t>(0, beginning.length - rows); p < beginning.length; ++p) {
+    const auto i = static_cast<size_t>(p);
+    const bool dead = !image.empty() && image[i] != 0;
+    s.pool.History(id, p) = dead ? kDeadToken : s.parts.token_map[static_cast<size_t>(before[i])];
+  }
+  return {};
+}
+
 bool Model::has_draft() const { return state_->parts.weights.draft.has_value(); }
 
 Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {

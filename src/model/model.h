@@ -30,7 +30,9 @@ struct ModelOptions {
   const base::ThreadTeam* team = nullptr;  // not owned
   int64_t max_rows = 512;                  // rows of one step, over all sequences
   int64_t max_sequences = 1;               // open at a time
-  int64_t max_tokens = 0;  // cached tokens over all sequences; 0: one context of full length
+  int64_t max_tokens = 0;   // cached tokens over all sequences; 0: one context of full length
+  int64_t checkpoints = 0;  // copies of bounded state (kvpool/pool.h)
+  bool blocks_from_outside = false;  // who holds which cache block is said from outside
   Repack repack = Repack::kAuto;
   tensor::RowFormat activation_format = tensor::RowFormat::kFp8E8M0;
   tensor::RowFormat window_format = tensor::RowFormat::kFp8E8M0;
@@ -44,6 +46,7 @@ struct MemoryPlan {
   int64_t packed_weights = 0;  // the backend's layout of them; 0 without repacking
   int64_t cache_blocks = 0;
   int64_t sequence_slots = 0;
+  int64_t checkpoints = 0;  // when all are in use
   int64_t workspace = 0;
 };
 // What a model of this config takes; with Repack::kAuto as if there were memory enough.
@@ -87,6 +90,11 @@ class Model {
   const ModelOptions& options() const;
   // Open, close, length and truncation of sequences.
   kvpool::Pool& pool();
+  // Begins an open, empty sequence behind tokens whose compressed rows are in its blocks already.
+  // `before` are those tokens, beginning.length of them, with their image marks (empty: all text):
+  // the Engram hash looks back on the last. kInvalidArgument: an id outside the vocabulary.
+  Status Begin(kvpool::SequenceId id, const kvpool::Beginning& beginning,
+               std::span<const int32_t> before, std::span<const uint8_t> image = {});
   bool has_draft() const;
   // Bytes of repacked weights; 0: they are used as stored.
   int64_t packed_bytes() const;

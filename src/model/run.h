@@ -18,6 +18,10 @@
 
 namespace thalweg::model {
 
+// In place of a compressed id in the Engram history: a token that counts as padding, and so does
+// everything before it (spec/model.md 2.3).
+inline constexpr int32_t kDeadToken = -1;
+
 // Everything that stays the same from step to step.
 struct ModelParts {
   checkpoint::Config config;
@@ -45,6 +49,7 @@ struct AttentionKeys {
 // The groups that a step completes in one owner layer, over all sequences.
 struct CompressedGroups {
   std::vector<int64_t> position;  // of the group's first token
+  std::vector<int64_t> row;       // of the step, ratio 1
   std::vector<uint8_t*> main;     // destinations
   std::vector<uint8_t*> index;
   std::vector<const float*> first_kv, first_score, second_kv, second_score;  // ratio 2
