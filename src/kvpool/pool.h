@@ -48,6 +48,7 @@ class Pool {
   Pool(Geometry geometry, const PoolSize& size);
 
   const Geometry& geometry() const { return geometry_; }
+  int64_t blocks() const { return blocks_; }
   int64_t free_blocks() const { return static_cast<int64_t>(free_blocks_.size()); }
   int64_t bytes() const;
 

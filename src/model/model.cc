@@ -94,13 +94,13 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
   return parts;
 }
 
-Status CheckRows(const Config& c, const ModelOptions& options) {
+Status CheckRows(const Config& c, bool draft, const ModelOptions& options) {
   TW_CHECK(options.ops != nullptr && options.team != nullptr);
-  if (options.max_rows >= c.dspark_block_size * options.max_sequences && options.max_rows >= 1)
-    return {};
+  const int64_t block = draft ? c.dspark_block_size : 1;
+  if (options.max_rows >= block * options.max_sequences && options.max_rows >= 1) return {};
   return base::InvalidArgument(
-      fmt::format("{} rows in one step are too few for draft blocks of {} sequences",
-                  options.max_rows, options.max_sequences));
+      fmt::format("{} rows in one step are too few for {} sequences with {} rows each",
+                  options.max_rows, options.max_sequences, block));
 }
 
 }  // namespace
@@ -263,7 +263,7 @@ void Model::State::Head(Run& run, StepOutput* output) {
 
 Result<std::unique_ptr<Model>> Model::Load(const checkpoint::Checkpoint& checkpoint,
                                            const ModelOptions& options) {
-  TW_TRY(CheckRows(checkpoint.config(), options));
+  TW_TRY(CheckRows(checkpoint.config(), checkpoint.filter().draft, options));
   TW_ASSIGN(ModelParts parts, MakeParts(checkpoint, options));
   const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
   return std::unique_ptr<Model>(new Model(std::make_unique<State>(std::move(parts), geometry)));
@@ -273,7 +273,7 @@ Result<std::unique_ptr<Model>> Model::FromWeights(const Config& config, Weights 
                                                   const ModelOptions& options) {
   TW_CHECK(!config.HasEngram());
   TW_CHECK_EQ(weights.layers.size(), checkpoint::PlanLayers(config).size());
-  TW_TRY(CheckRows(config, options));
+  TW_TRY(CheckRows(config, weights.draft.has_value(), options));
   ModelParts parts = PlanParts(config, options);
   parts.weights = std::move(weights);
   const kvpool::Geometry geometry = MakeGeometry(parts.config, options);

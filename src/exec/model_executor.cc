@@ -1,0 +1,236 @@
+#include "exec/model_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace thalweg::exec {
+namespace {
+
+using step::SequenceResult;
+using step::SequenceRows;
+using step::StepPlan;
+using step::StepResult;
+
+double Now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Rows of a prompt whose every token's log-probability was asked for.
+bool WantsPromptLogprobs(const SequenceRows& rows, const sampling::SequenceState& state) {
+  return state.params().prompt_logprobs >= 0 && rows.start < state.prompt_tokens();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(
+    const checkpoint::Checkpoint& checkpoint, model::ModelOptions options) {
+  options.blocks_from_outside = true;
+  TW_ASSIGN(std::unique_ptr<model::Model> model, model::Model::Load(checkpoint, options));
+  return std::unique_ptr<ModelExecutor>(new ModelExecutor(std::move(model)));
+}
+
+ModelExecutor::ModelExecutor(std::unique_ptr<model::Model> model)
+    : model_(std::move(model)), slots_(static_cast<size_t>(model_->options().max_sequences)) {}
+
+ModelExecutor::~ModelExecutor() = default;
+
+void ModelExecutor::RegisterProcessor(const std::string& name, sampling::Processor processor) {
+  const std::lock_guard lock(processors_mutex_);
+  processors_[name] = std::make_shared<const sampling::Processor>(std::move(processor));
+}
+
+void ModelExecutor::UnregisterProcessor(const std::string& name) {
+  const std::lock_guard lock(processors_mutex_);
+  processors_.erase(name);
+}
+
+Status ModelExecutor::FindProcessor(const std::string& name, Slot* slot) {
+  if (name.empty()) return {};
+  const std::lock_guard lock(processors_mutex_);
+  const auto found = processors_.find(name);
+  if (found == processors_.end())
+    return base::NotFound(fmt::format("no logits processor is named \"{}\"", name));
+  slot->processor = found->second;
+  return {};
+}
+
+void ModelExecutor::Close(int32_t number) {
+  Slot& s = slot(number);
+  if (s.open) model_->pool().Close(s.id);
+  s = {};
+}
+
+void ModelExecutor::Start(const step::SequenceStart& start) {
+  Slot& s = slot(start.slot);
+  TW_CHECK(!s.open);
+  s.sequence = start.sequence;
+  s.status = Open(start, &s);
+}
+
+// The decoder has rows from decoder_from on, or none yet.
+Status ModelExecutor::Open(const step::SequenceStart& start, Slot* slot) {
+  kvpool::Pool& pool = model_->pool();
+  TW_ASSIGN(slot->id, pool.Open());
+  slot->open = true;
+  slot->decoder_from = start.decoder_from;
+  TW_TRY(FindProcessor(start.sampling.logits_processor, slot));
+  TW_TRY(sampling::Validate(start.sampling, model_->config().vocab_size));
+  slot->state = std::make_unique<sampling::SequenceState>(
+      start.sampling, model_->config().vocab_size, start.tokens, start.prompt_tokens);
+  if (start.start < 0 || start.start >= static_cast<int64_t>(start.tokens.size()))
+    return base::Internal(
+        fmt::format("a start at {} of {} tokens", start.start, start.tokens.size()));
+  const kvpool::Beginning beginning{.length = start.start,
+                                    .encoder_floor = start.encoder_floor,
+                                    .decoder_floor = std::min(start.decoder_from, start.start),
+                                    .write_from = start.write_from};
+  if (start.restore_checkpoint >= 0)
+    return pool.RestoreCheckpoint(slot->id, start.restore_checkpoint, beginning);
+  return model_->Begin(slot->id, beginning,
+                       std::span(start.tokens).first(static_cast<size_t>(start.start)));
+}
+
+Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
+  const Slot& s = slot(rows.slot);
+  if (!s.open || s.sequence != rows.sequence)
+    return base::Internal(
+        fmt::format("slot {} does not hold sequence {}", rows.slot, rows.sequence));
+  TW_TRY(s.status);
+  const int64_t length = model_->pool().length(s.id);
+  const auto known = static_cast<int64_t>(s.state->tokens().size());
+  const int64_t end = rows.start + rows.count;
+  const bool newest = rows.known_tokens || (rows.count == 1 && end == known);
+  if (rows.count < 1 || rows.start != length || end > known || !newest) {
+    return base::Internal(
+        fmt::format("rows [{}, {}) of sequence {}, which has {} of {} tokens done", rows.start, end,
+                    rows.sequence, length, known));
+  }
+  return {};
+}
+
+Status ModelExecutor::AddRows(const StepPlan& plan, size_t entry) {
+  const SequenceRows& rows = plan.rows[entry];
+  TW_TRY(CheckRows(rows));
+  const Slot& s = slot(rows.slot);
+  const auto blocks = std::span(plan.blocks)
+                          .subspan(static_cast<size_t>(rows.new_blocks_begin),
+                                   static_cast<size_t>(rows.new_blocks_count));
+  TW_TRY(model_->pool().Attach(s.id, blocks));
+  const bool all = WantsPromptLogprobs(rows, *s.state);
+  chunks_.push_back({.sequence = s.id,
+                     .tokens = s.state->tokens().subspan(static_cast<size_t>(rows.start),
+                                                         static_cast<size_t>(rows.count)),
+                     .decoder_from = s.decoder_from,
+                     .logits = all           ? model::LogitRows::kAll
+                               : rows.sample ? model::LogitRows::kLast
+                                             : model::LogitRows::kNone});
+  const int64_t first =
+      running_.empty() ? 0
+                       : running_.back().first_logits + LogitCount(plan.rows[running_.back().entry],
+                                                                   running_.back().all_logits);
+  running_.push_back({.entry = entry, .first_logits = first, .all_logits = all});
+  return {};
+}
+
+int64_t ModelExecutor::LogitCount(const SequenceRows& rows, bool all) {
+  return all ? rows.count : rows.sample ? 1 : 0;
+}
+
+Status ModelExecutor::RunForward(const StepPlan& plan, StepResult* result) {
+  chunks_.clear();
+  running_.clear();
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    SequenceResult& r = result->sequences[i];
+    r.slot = plan.rows[i].slot;
+    r.sequence = plan.rows[i].sequence;
+    r.status = AddRows(plan, i);
+    // A sequence that cannot go on must not run later plans either.
+    if (!r.status.ok() && slot(r.slot).sequence == r.sequence) slot(r.slot).status = r.status;
+  }
+  if (chunks_.empty()) return {};
+  return model_->Step(chunks_, &output_);
+}
+
+std::span<float> ModelExecutor::Logits(int64_t row) {
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  return std::span(output_.logits).subspan(static_cast<size_t>(row) * vocab, vocab);
+}
+
+void ModelExecutor::TakePromptLogprobs(const SequenceRows& rows, const Running& running,
+                                       SequenceResult* result) {
+  const sampling::SequenceState& state = *slot(rows.slot).state;
+  for (int64_t i = 0; i < rows.count; ++i) {
+    const int64_t next = rows.start + i + 1;
+    if (next >= state.prompt_tokens()) return;
+    auto made = sampling::PromptLogprobs(Logits(running.first_logits + i),
+                                         state.tokens()[static_cast<size_t>(next)],
+                                         state.params().prompt_logprobs);
+    if (!made.ok()) {
+      result->status = made.status();
+      return;
+    }
+    result->prompt_logprobs.push_back(std::move(*made));
+  }
+}
+
+void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
+  sample_rows_.clear();
+  sample_entries_.clear();
+  for (const Running& running : running_) {
+    const SequenceRows& rows = plan.rows[running.entry];
+    const Slot& s = slot(rows.slot);
+    if (running.all_logits) TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
+    if (!rows.sample) continue;
+    const int64_t last = running.first_logits + LogitCount(rows, running.all_logits) - 1;
+    sample_rows_.push_back({.logits = Logits(last),
+                            .state = s.state.get(),
+                            .position = rows.start + rows.count,
+                            .processor = s.processor.get()});
+    sample_entries_.push_back(running.entry);
+  }
+  sampling::SampleRows(*model_->options().team, sample_rows_, &scratch_, &samples_);
+  for (size_t i = 0; i < sample_entries_.size(); ++i)
+    TakeSample(&samples_[i], &result->sequences[sample_entries_[i]]);
+}
+
+void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResult* result) {
+  Slot& s = slot(result->slot);
+  if (!result->status.ok() || !sample->ok()) {
+    if (result->status.ok()) result->status = sample->status();
+    s.status = result->status;
+    return;
+  }
+  sampling::RowSample& made = sample->value();
+  result->sampled = true;
+  result->token = made.token;
+  result->end = made.end;
+  result->forced = made.forced;
+  result->logprobs = std::move(made.logprobs);
+  s.state->Append(made.token);
+}
+
+void ModelExecutor::SaveCheckpoints(const StepPlan& plan) {
+  for (const Running& running : running_) {
+    const SequenceRows& rows = plan.rows[running.entry];
+    if (rows.save_checkpoint >= 0)
+      model_->pool().SaveCheckpoint(slot(rows.slot).id, rows.save_checkpoint);
+  }
+}
+
+void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
+  const double begin = Now();
+  result->number = plan.number;
+  result->sequences.assign(plan.rows.size(), {});
+  for (const int32_t number : plan.closes) Close(number);
+  for (const step::SequenceStart& start : plan.starts) Start(start);
+  result->status = RunForward(plan, result);
+  if (result->status.ok()) {
+    Sample(plan, result);
+    SaveCheckpoints(plan);
+  }
+  result->execute_seconds = Now() - begin;
+}
+
+}  // namespace thalweg::exec

@@ -1,0 +1,87 @@
+// The model behind the executor interface: builds the batch of a plan, runs the forward, samples,
+// and keeps what a rank must remember of each slot (docs/contracts/exec.md).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "checkpoint/checkpoint.h"
+#include "exec/executor.h"
+#include "model/model.h"
+#include "sampling/sampler.h"
+
+namespace thalweg::exec {
+
+class ModelExecutor : public Executor {
+ public:
+  // options.max_sequences slots. The checkpoint and what options point to must outlive the
+  // executor. Errors: what Model::Load refuses.
+  static Result<std::unique_ptr<ModelExecutor>> Create(const checkpoint::Checkpoint& checkpoint,
+                                                       model::ModelOptions options);
+  ~ModelExecutor() override;
+
+  void Execute(const step::StepPlan& plan, step::StepResult* result) override;
+
+  // Custom logits processors by the name that SamplingParams::logits_processor gives. Thread-safe;
+  // a sequence that has begun keeps its own.
+  void RegisterProcessor(const std::string& name, sampling::Processor processor);
+  void UnregisterProcessor(const std::string& name);
+
+  model::Model& model() { return *model_; }
+
+ private:
+  // One sequence on the rank.
+  struct Slot {
+    uint64_t sequence = 0;
+    bool open = false;
+    kvpool::SequenceId id = {};
+    std::unique_ptr<sampling::SequenceState> state;
+    std::shared_ptr<const sampling::Processor> processor;
+    int64_t decoder_from = 0;
+    Status status;  // why it cannot run
+  };
+  // A row entry of the plan that runs, and where its logits are.
+  struct Running {
+    size_t entry = 0;  // of StepPlan::rows
+    int64_t first_logits = 0;
+    bool all_logits = false;
+  };
+
+  explicit ModelExecutor(std::unique_ptr<model::Model> model);
+  void Close(int32_t slot);
+  void Start(const step::SequenceStart& start);
+  Status Open(const step::SequenceStart& start, Slot* slot);
+  Status FindProcessor(const std::string& name, Slot* slot);
+  Status CheckRows(const step::SequenceRows& rows) const;
+  Status AddRows(const step::StepPlan& plan, size_t entry);
+  Status RunForward(const step::StepPlan& plan, step::StepResult* result);
+  static int64_t LogitCount(const step::SequenceRows& rows, bool all);
+  std::span<float> Logits(int64_t row);
+  void TakePromptLogprobs(const step::SequenceRows& rows, const Running& running,
+                          step::SequenceResult* result);
+  void Sample(const step::StepPlan& plan, step::StepResult* result);
+  void TakeSample(Result<sampling::RowSample>* sample, step::SequenceResult* result);
+  void SaveCheckpoints(const step::StepPlan& plan);
+  Slot& slot(int32_t number) { return slots_.at(static_cast<size_t>(number)); }
+  const Slot& slot(int32_t number) const { return slots_.at(static_cast<size_t>(number)); }
+
+  std::unique_ptr<model::Model> model_;
+  std::vector<Slot> slots_;
+  std::mutex processors_mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const sampling::Processor>> processors_;
+
+  // Lists of the step under way; they keep their memory.
+  std::vector<model::Chunk> chunks_;
+  std::vector<Running> running_;
+  model::StepOutput output_;
+  std::vector<sampling::Row> sample_rows_;
+  std::vector<size_t> sample_entries_;
+  std::vector<Result<sampling::RowSample>> samples_;
+  sampling::ScratchPool scratch_;
+};
+
+}  // namespace thalweg::exec
