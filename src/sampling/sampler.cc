@@ -4,117 +4,155 @@
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
+#include <utility>
 
-#include "base/rng.h"
+#include "sampling/choose.h"
+#include "sampling/logprobs.h"
+#include "sampling/process.h"
 
 namespace thalweg::sampling {
-namespace {
 
-constexpr double kGreedyBelow = 1e-5;
-
-struct Candidate {
-  int32_t token;
-  double logit;   // after temperature
-  double weight;  // exp(logit - max)
+struct Scratch::Buffers {
+  ChooseBuffers choose = {};
+  std::vector<float> raw = {};   // untouched logits, when they are changed and wanted
+  std::vector<float> kept = {};  // logits of allowed tokens
 };
 
-int32_t ArgMax(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+namespace {
+
+bool Present(const Processor* processor) { return processor != nullptr && *processor; }
+
+// The best of the model's logits, which must be numbers.
+Result<Entry> BestOfModel(std::span<const float> logits) {
+  const Entry best = FindBest(logits);
+  if (!std::isfinite(best.logit) || HasNan(logits))
+    return base::Internal("the logits of the model are not finite");
+  return best;
 }
 
-bool Better(const Candidate& a, const Candidate& b) {
-  return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
-}
-
-// Tokens within min-p of the best, with their weights.
-std::vector<Candidate> WithinMinP(std::span<const float> logits, float best,
-                                  const SamplingParams& params) {
-  std::vector<Candidate> out;
-  for (size_t v = 0; v < logits.size(); ++v) {
-    const double logit = static_cast<double>(logits[v]) / params.temperature;
-    const double weight = std::exp(logit - static_cast<double>(best) / params.temperature);
-    if (weight > 0 && weight >= params.min_p)
-      out.push_back({static_cast<int32_t>(v), logit, weight});
+// The best of what parameters and processor left.
+Result<Entry> BestOfProcessed(std::span<const float> logits, const SequenceState& state,
+                              const Processor* processor) {
+  const Entry best = FindBest(logits);
+  if (HasNan(logits) || best.logit == INFINITY) {
+    return base::InvalidArgument(Present(processor)
+                                     ? "logits_processor made logits that are not finite"
+                                     : "the penalties made logits that are not finite");
   }
-  return out;
-}
-
-void KeepTopK(int64_t k, std::vector<Candidate>* candidates) {
-  if (k <= 0 || k >= static_cast<int64_t>(candidates->size())) return;
-  std::nth_element(candidates->begin(), candidates->begin() + k, candidates->end(), Better);
-  candidates->resize(static_cast<size_t>(k));
-}
-
-// The smallest best-first prefix whose mass reaches p; at least one token.
-void KeepTopP(double p, std::vector<Candidate>* candidates) {
-  if (p >= 1) return;
-  std::sort(candidates->begin(), candidates->end(), Better);
-  double total = 0;
-  for (const Candidate& c : *candidates) total += c.weight;
-  double mass = 0;
-  size_t kept = 0;
-  while (kept < candidates->size() && mass < p * total) mass += (*candidates)[kept++].weight;
-  candidates->resize(std::max<size_t>(kept, 1));
-}
-
-int32_t GumbelArgMax(const std::vector<Candidate>& candidates, uint64_t seed, int64_t position) {
-  int32_t token = candidates.front().token;
-  double best = -INFINITY;
-  for (const Candidate& c : candidates) {
-    const double value = c.logit + GumbelNoise(seed, position, NoisePurpose::kTarget, c.token);
-    if (value < best || (value == best && c.token > token)) continue;
-    best = value;
-    token = c.token;
+  if (best.logit == -INFINITY) {
+    return base::InvalidArgument(
+        fmt::format("no token is left to choose: {} exclude every one; allow more of them",
+                    ExcludingParameters(state, processor)));
   }
-  return token;
+  return best;
 }
+
+// One row on its way from logits to a sample.
+class RowSampler {
+ public:
+  RowSampler(const Row& row, Scratch::Buffers* buffers)
+      : row_(row), state_(*row.state), params_(row.state->params()), b_(*buffers) {}
+
+  Status Sample(RowSample* sample) {
+    TW_ASSIGN(const Entry best, BestOfModel(row_.logits));
+    const bool changed = state_.changes_logits() || Present(row_.processor);
+    sample->forced = state_.must_end_thinking();
+    std::span<const float> raw = row_.logits;
+    if (sample->forced) {
+      sample->token = params_.think_end_token;
+    } else if (!changed) {
+      sample->token = Choose(raw, best, params_, row_.position, &b_.choose);
+    } else {
+      raw = KeepRaw();
+      TW_ASSIGN(sample->token, ProcessAndChoose());
+    }
+    sample->end = state_.EndOf(sample->token);
+    if (params_.logprobs >= 0) FillSampleLogprobs(raw, best, sample);
+    return {};
+  }
+
+ private:
+  std::span<const float> KeepRaw() {
+    if (params_.logprobs >= 0) b_.raw.assign(row_.logits.begin(), row_.logits.end());
+    return b_.raw;
+  }
+
+  Result<int32_t> ProcessAndChoose() {
+    TW_TRY(ProcessLogits(row_.logits, state_, row_.processor, &b_.kept));
+    TW_ASSIGN(const Entry best, BestOfProcessed(row_.logits, state_, row_.processor));
+    return Choose(row_.logits, best, params_, row_.position, &b_.choose);
+  }
+
+  void FillSampleLogprobs(std::span<const float> raw, Entry best, RowSample* sample) {
+    FillLogprobs(raw, best.logit, sample->token, params_.logprobs, &b_.choose.candidates,
+                 &sample->logprobs);
+  }
+
+  const Row& row_;
+  const SequenceState& state_;
+  const step::SamplingParams& params_;
+  Scratch::Buffers& b_;
+};
 
 }  // namespace
 
-Status Validate(const SamplingParams& p) {
-  const auto bad = [](std::string_view name, double value, std::string_view range) {
-    return base::InvalidArgument(fmt::format("{} is {}, but must be {}", name, value, range));
-  };
-  if (!(p.temperature >= 0) || p.temperature > 100)
-    return bad("temperature", p.temperature, "in [0, 100]");
-  if (!(p.top_p > 0 && p.top_p <= 1)) return bad("top_p", p.top_p, "in (0, 1]");
-  if (!(p.min_p >= 0 && p.min_p <= 1)) return bad("min_p", p.min_p, "in [0, 1]");
-  return {};
+Scratch::Scratch() : buffers_(std::make_unique<Buffers>()) {}
+Scratch::~Scratch() = default;
+
+std::unique_ptr<Scratch> ScratchPool::Take() {
+  const std::lock_guard lock(mutex_);
+  if (free_.empty()) return std::make_unique<Scratch>();
+  std::unique_ptr<Scratch> scratch = std::move(free_.back());
+  free_.pop_back();
+  return scratch;
 }
 
-double GumbelNoise(uint64_t seed, int64_t position, NoisePurpose purpose, int32_t token) {
-  const auto at = static_cast<uint64_t>(position);
-  const base::PhiloxCounter counter = {static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
-                                       static_cast<uint32_t>(token) / 4,
-                                       static_cast<uint32_t>(purpose)};
-  const base::PhiloxCounter words = base::Philox4x32(counter, base::PhiloxKeyOf(seed));
-  return -std::log(-std::log(base::OpenUnit(words[static_cast<size_t>(token) % 4])));
+void ScratchPool::Give(std::unique_ptr<Scratch> scratch) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(scratch));
+}
+
+Result<RowSample> SampleRow(std::span<float> logits, const SequenceState& state, int64_t position,
+                            const Processor* processor, Scratch* scratch) {
+  TW_CHECK(static_cast<int64_t>(logits.size()) == state.vocab());
+  const Row row = {.logits = logits, .state = &state, .position = position, .processor = processor};
+  RowSample sample;
+  const Status status = RowSampler(row, &scratch->buffers()).Sample(&sample);
+  if (!status.ok()) return status.WithContext(fmt::format("position {}", position));
+  return sample;
+}
+
+void SampleRows(const base::ThreadTeam& team, std::span<const Row> rows, ScratchPool* pool,
+                std::vector<Result<RowSample>>* results) {
+  results->assign(rows.size(), RowSample{});
+  const auto sample = [&](int64_t begin, int64_t end, bool processors) {
+    std::unique_ptr<Scratch> scratch = pool->Take();
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const Row& r = rows[i];
+      if (Present(r.processor) != processors) continue;
+      (*results)[i] = SampleRow(r.logits, *r.state, r.position, r.processor, scratch.get());
+    }
+    pool->Give(std::move(scratch));
+  };
+  const auto count = static_cast<int64_t>(rows.size());
+  team.ParallelFor(count, 1, [&](int64_t begin, int64_t end) { sample(begin, end, false); });
+  sample(0, count, true);
+}
+
+Result<step::PositionLogprobs> PromptLogprobs(std::span<const float> logits, int32_t next,
+                                              int32_t top) {
+  TW_CHECK(next >= 0 && next < static_cast<int64_t>(logits.size()));
+  TW_ASSIGN(const Entry best, BestOfModel(logits));
+  std::vector<Entry> entries;
+  step::PositionLogprobs result;
+  FillLogprobs(logits, best.logit, next, top, &entries, &result);
+  return result;
 }
 
 double LogProbability(std::span<const float> logits, int32_t token) {
-  const double best = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float l : logits) sum += std::exp(static_cast<double>(l) - best);
-  return static_cast<double>(logits[static_cast<size_t>(token)]) - best - std::log(sum);
-}
-
-Result<Sample> SampleToken(std::span<const float> logits, const SamplingParams& params,
-                           int64_t position) {
-  const int32_t greedy = ArgMax(logits);
-  const float best = logits[static_cast<size_t>(greedy)];
-  const auto is_nan = [](float x) { return std::isnan(x); };
-  if (!std::isfinite(best) || std::any_of(logits.begin(), logits.end(), is_nan)) {
-    return base::Internal(fmt::format("the logits of position {} are not finite", position));
-  }
-  int32_t token = greedy;
-  if (params.temperature >= kGreedyBelow) {
-    std::vector<Candidate> candidates = WithinMinP(logits, best, params);
-    KeepTopK(params.top_k, &candidates);
-    KeepTopP(params.top_p, &candidates);
-    token = GumbelArgMax(candidates, params.seed, position);
-  }
-  return Sample{token, static_cast<float>(LogProbability(logits, token))};
+  const float best = FindBest(logits).logit;
+  return static_cast<double>(logits[static_cast<size_t>(token)]) - static_cast<double>(best) -
+         LogSumExp(logits, best);
 }
 
 }  // namespace thalweg::sampling

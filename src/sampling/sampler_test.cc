@@ -11,6 +11,16 @@
 namespace thalweg::sampling {
 namespace {
 
+using step::SamplingParams;
+
+// A draw without history.
+Result<RowSample> SampleToken(std::vector<float> logits, const SamplingParams& params,
+                              int64_t position) {
+  static Scratch scratch;
+  const SequenceState state(params, static_cast<int64_t>(logits.size()), {}, 0);
+  return SampleRow(logits, state, position, nullptr, &scratch);
+}
+
 std::vector<double> Frequencies(const std::vector<float>& logits, SamplingParams params,
                                 int draws) {
   std::vector<double> count(logits.size());
@@ -72,10 +82,10 @@ TEST(Sampler, NoiseStreamsDiffer) {
 }
 
 TEST(Sampler, RefusesBadParametersAndLogits) {
-  EXPECT_FALSE(Validate({.temperature = -1}).ok());
-  EXPECT_FALSE(Validate({.temperature = std::nan("")}).ok());
-  EXPECT_FALSE(Validate({.top_p = 0}).ok());
-  EXPECT_FALSE(Validate({.min_p = 1.5}).ok());
+  EXPECT_FALSE(Validate({.temperature = -1}, 10).ok());
+  EXPECT_FALSE(Validate({.temperature = std::nan("")}, 10).ok());
+  EXPECT_FALSE(Validate({.top_p = 0}, 10).ok());
+  EXPECT_FALSE(Validate({.min_p = 1.5}, 10).ok());
   const float nan = std::numeric_limits<float>::quiet_NaN();
   EXPECT_FALSE(SampleToken(std::vector<float>{0.0f, nan}, {}, 0).ok());
 }

@@ -28,17 +28,23 @@ Status CheckPrompt(const model::Model& model, std::span<const int32_t> prompt) {
 // The decode loop: sample, hand out, append.
 class Decoder {
  public:
-  Decoder(model::Model& model, kvpool::SequenceId sequence, const GenerateOptions& options,
-          GenerateResult* result)
-      : model_(model), sequence_(sequence), options_(options), result_(*result) {}
+  Decoder(model::Model& model, kvpool::SequenceId sequence, std::span<const int32_t> prompt,
+          const GenerateOptions& options, GenerateResult* result)
+      : model_(model),
+        sequence_(sequence),
+        options_(options),
+        result_(*result),
+        state_(options.sampling, model.config().vocab_size, {prompt.begin(), prompt.end()},
+               static_cast<int64_t>(prompt.size())) {}
 
   Status Run(model::StepOutput* output) {
     while (true) {
       const int64_t position = model_.pool().length(sequence_);
       result_.logits_digest = DigestFloats(output->logits, result_.logits_digest);
-      TW_ASSIGN(const sampling::Sample sample,
-                sampling::SampleToken(output->logits, options_.sampling, position));
+      TW_ASSIGN(const sampling::RowSample sample,
+                sampling::SampleRow(output->logits, state_, position, nullptr, &scratch_));
       if (Finished(sample.token, position)) return {};
+      state_.Append(sample.token);
       const model::Chunk chunk{.sequence = sequence_, .tokens = {&sample.token, 1}};
       TW_TRY(model_.Step({&chunk, 1}, output));
       ++result_.decode_steps;
@@ -68,6 +74,8 @@ class Decoder {
   kvpool::SequenceId sequence_;
   const GenerateOptions& options_;
   GenerateResult& result_;
+  sampling::SequenceState state_;
+  sampling::Scratch scratch_;
 };
 
 }  // namespace
@@ -123,7 +131,7 @@ Status Prefill(model::Model& model, kvpool::SequenceId sequence, std::span<const
 Result<GenerateResult> Generate(model::Model& model, std::span<const int32_t> prompt,
                                 const GenerateOptions& options) {
   TW_TRY(CheckPrompt(model, prompt));
-  TW_TRY(sampling::Validate(options.sampling));
+  TW_TRY(sampling::Validate(options.sampling, model.config().vocab_size));
   TW_ASSIGN(const ScopedSequence sequence, ScopedSequence::Open(model));
   GenerateResult result;
   result.prompt_tokens = static_cast<int64_t>(prompt.size());
@@ -136,7 +144,7 @@ Result<GenerateResult> Generate(model::Model& model, std::span<const int32_t> pr
   TW_TRY(Prefill(model, sequence.id(), prompt, decoder_from, &output));
   result.prefill_seconds = SecondsSince(begin);
   const auto decode_begin = std::chrono::steady_clock::now();
-  TW_TRY(Decoder(model, sequence.id(), options, &result).Run(&output));
+  TW_TRY(Decoder(model, sequence.id(), prompt, options, &result).Run(&output));
   result.decode_seconds = SecondsSince(decode_begin);
   return result;
 }

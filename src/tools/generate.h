@@ -14,7 +14,7 @@
 namespace thalweg::tools {
 
 struct GenerateOptions {
-  sampling::SamplingParams sampling;
+  step::SamplingParams sampling;
   model::Replay replay;
   int64_t max_new_tokens = 512;
   std::vector<int32_t> end_tokens;

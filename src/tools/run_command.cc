@@ -82,9 +82,9 @@ uint64_t ChooseSeed(const OptionValues& values) {
 }
 
 // The checkpoint's recommended sampling, with what the user changed.
-sampling::SamplingParams ChooseSampling(const OptionValues& values,
-                                        const checkpoint::GenerationDefaults& defaults) {
-  sampling::SamplingParams params;
+step::SamplingParams ChooseSampling(const OptionValues& values,
+                                    const checkpoint::GenerationDefaults& defaults) {
+  step::SamplingParams params;
   params.temperature =
       values.OptionalReal("temperature").value_or(defaults.do_sample ? defaults.temperature : 0.0);
   params.top_k = values.OptionalInteger("top-k").value_or(defaults.top_k);
@@ -175,7 +175,7 @@ class Conversation {
 
   Status Prepare() {
     options_.sampling = ChooseSampling(values_, session_.defaults);
-    TW_TRY(sampling::Validate(options_.sampling));
+    TW_TRY(sampling::Validate(options_.sampling, session_.config().vocab_size));
     TW_ASSIGN(options_.replay, ReplayFrom(values_, session_.config()));
     options_.max_new_tokens = values_.Integer("max-tokens");
     options_.end_tokens = session_.EndTokens();

@@ -1,0 +1,45 @@
+// Gumbel-max over the tokens of a row without the noise of most of them: noise has a known maximum,
+// and a cheap bound for each random word, so a token that cannot win is passed over with the same
+// outcome as if it had run.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "sampling/best_first.h"
+#include "step/sampling_params.h"
+
+namespace thalweg::sampling {
+
+// No word gives more noise than this (GumbelOf(0xffffffff) is 22.87).
+inline constexpr double kMostNoise = 22.9;
+
+// At least GumbelOf(word).
+double NoiseBound(uint32_t word);
+
+class GumbelRace {
+ public:
+  // `first` runs at once; the closer to the top it is, the fewer others have to.
+  GumbelRace(const step::SamplingParams& params, int64_t position, Entry first);
+  // A whole row; token ids are places.
+  void Run(std::span<const float> logits);
+  // Some tokens, in any order.
+  void Run(std::span<const Entry> entries);
+  int32_t winner() const { return winner_; }
+
+ private:
+  void RunBlock(std::span<const float> logits, int32_t block);
+  void Try(Entry entry, uint32_t word);
+  void Lead(int32_t token, double value);
+
+  uint64_t seed_;
+  int64_t position_;
+  double temperature_;
+  double inverse_;
+  int32_t winner_ = 0;
+  double best_ = 0;  // logit / temperature + noise of the winner
+  double bar_ = 0;   // below it, with the bound of a word's noise: cannot win
+  double cut_ = 0;   // logits below cannot win with any noise
+};
+
+}  // namespace thalweg::sampling
