@@ -1,0 +1,103 @@
+#include "hub/blob_job.h"
+
+#include <fmt/format.h>
+
+#include "base/log.h"
+
+namespace thalweg::hub {
+namespace {
+
+constexpr uint64_t kHashSliceBytes = 32u << 20;
+constexpr int kWrongHashesAllowed = 1;  // what an earlier run left may have rotted; twice is a lie
+
+}  // namespace
+
+BlobJob::BlobJob(RepoFile file, std::string url, std::unique_ptr<BlobWriter> writer,
+                 const HubOptions& options)
+    : file_(std::move(file)), url_(std::move(url)), writer_(std::move(writer)), options_(options) {}
+
+Status BlobJob::Turn(TransferLoop* loop, Clock::time_point now) {
+  if (done_ || transfer_ != nullptr || now < not_before_) return {};
+  if (!writer_->caught_up()) return writer_->CatchUp(kHashSliceBytes);
+  if (writer_->complete()) return Finish(now);
+  StartTransfer(loop);
+  return {};
+}
+
+void BlobJob::StartTransfer(TransferLoop* loop) {
+  body_begun_ = false;
+  take_error_ = {};
+  transfer_ = std::make_unique<Transfer>(
+      TransferRequest{.url = url_,
+                      .token = options_.token,
+                      .begin = writer_->bytes(),
+                      .stall_seconds = options_.retry.stall_seconds},
+      [this](const AnswerHead& head, std::string_view bytes) { return TakeBytes(head, bytes); });
+  loop->Add(transfer_.get());
+}
+
+// A 206 must begin where we asked; a 200 begins at zero whatever we asked.
+Status BlobJob::CheckStart(const AnswerHead& head) {
+  if (head.status == 200) return writer_->bytes() > 0 ? writer_->StartOver() : Status();
+  if (head.range_begin == writer_->bytes()) return {};
+  return base::InvalidArgument(
+      fmt::format("{}: the server sends another range than the one asked for", file_.name));
+}
+
+bool BlobJob::TakeBytes(const AnswerHead& head, std::string_view bytes) {
+  if (!body_begun_) {
+    body_begun_ = true;
+    take_error_ = CheckStart(head);
+  }
+  if (take_error_.ok()) take_error_ = writer_->Append(bytes);
+  if (!take_error_.ok()) return false;
+  received_ += bytes.size();
+  gained_ = true;
+  return true;
+}
+
+Status BlobJob::TransferDone(Clock::time_point now) {
+  const std::unique_ptr<Transfer> transfer = std::move(transfer_);
+  if (transfer->taker_stopped()) {
+    // Bytes of a server that breaks its own word are worth nothing; a full disk's are.
+    if (take_error_.code() == base::Code::kInvalidArgument) TW_TRY(writer_->StartOver());
+    return take_error_;
+  }
+  Verdict verdict = JudgeAnswer(*transfer, file_.name, !options_.token.empty());
+  if (verdict.kind == Verdict::Kind::kGiveUp) return verdict.error;
+  if (verdict.kind == Verdict::Kind::kRetry) return TryAgain(verdict, now);
+  if (writer_->complete()) return Finish(now);
+  verdict.error = base::IoError(fmt::format("{}: the server sent {} of {} bytes", file_.name,
+                                            writer_->bytes(), file_.size_bytes));
+  return TryAgain(verdict, now);
+}
+
+Status BlobJob::Finish(Clock::time_point now) {
+  const Status finished = writer_->Finish();
+  done_ = finished.ok();
+  if (done_ || finished.code() != base::Code::kInvalidArgument) return finished;
+  if (++wrong_hashes_ > kWrongHashesAllowed) {
+    return {finished.code(),
+            finished.message() + "; the server or a proxy sends other bytes than it announces"};
+  }
+  return TryAgain({.kind = Verdict::Kind::kRetry, .error = finished}, now);
+}
+
+Status BlobJob::TryAgain(const Verdict& verdict, Clock::time_point now) {
+  failures_ = gained_ ? 1 : failures_ + 1;
+  gained_ = false;
+  if (failures_ > options_.retry.attempts)
+    return verdict.error.WithContext(fmt::format("gave up after {} attempts", failures_));
+  if (verdict.start_over) TW_TRY(writer_->StartOver());
+  const int64_t wait_ms = WaitBefore(failures_, verdict, options_.retry);
+  not_before_ = now + std::chrono::milliseconds(wait_ms);
+  spdlog::info("{}; again in {} ms", verdict.error.message(), wait_ms);
+  return {};
+}
+
+void BlobJob::Abandon(TransferLoop* loop) {
+  if (transfer_ != nullptr && !transfer_->finished()) loop->Remove(transfer_.get());
+  transfer_.reset();
+}
+
+}  // namespace thalweg::hub
