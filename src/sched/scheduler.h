@@ -14,23 +14,13 @@
 #include <vector>
 
 #include "base/status.h"
+#include "cache/reuse.h"
 #include "step/plan.h"
 
 namespace thalweg::sched {
 
-// Whether a sequence that begins in cached tokens must have the bits of one that does not.
-enum class PrefixExactness {
-  kExact,    // restored from a checkpoint, or replayed far enough back: the bits of a cold run
-  kBounded,  // replay of one window (spec/serving.md 5.2): cheap, close, not equal
-};
-
-// What the model's layers need to be told apart; integers alone (spec/serving.md 5.2).
-struct ReplayReach {
-  int64_t window = 128;
-  int64_t encoder_layers = 0;  // window layers before the decoder begins
-  int64_t window_layers = 0;   // all target layers
-  bool draft = false;          // draft stages keep windows too
-};
+using cache::PrefixExactness;
+using cache::ReplayReach;
 
 struct SchedulerOptions {
   int64_t max_sequences = 1;   // slots: sequences that run at a time

@@ -1,0 +1,70 @@
+// What came back: tokens, ends, failures; names for blocks that are complete.
+#include <algorithm>
+
+#include "base/check.h"
+#include "sched/state.h"
+
+namespace thalweg::sched {
+
+void Scheduler::State::Advance(const step::StepResult& result, std::vector<Event>* events) {
+  TW_CHECK_GT(flight_count, 0u);
+  const PlanInFlight& oldest = flight[flight_begin];
+  TW_CHECK_EQ(result.number, oldest.number);
+  if (result.status.ok()) TW_CHECK_EQ(result.sequences.size(), oldest.rows.size());
+  for (size_t i = 0; i < oldest.rows.size(); ++i) Retire(oldest.rows[i], result, i);
+  flight_begin = (flight_begin + 1) % flight.size();
+  --flight_count;
+  for (Event& event : pending_events) events->push_back(std::move(event));
+  pending_events.clear();
+}
+
+void Scheduler::State::Retire(const PlannedRows& rows, const step::StepResult& result,
+                              size_t index) {
+  Sequence* s = rows.sequence;
+  const step::SequenceResult* own = result.status.ok() ? &result.sequences[index] : nullptr;
+  const Status& status = own != nullptr ? own->status : result.status;
+  if (own != nullptr) TW_CHECK_EQ(own->sequence, s->request.sequence);
+  s->broken |= !status.ok();
+  if (!s->broken) {
+    s->retired = rows.end;
+    if (rows.sample && s->phase != Phase::kEnded) TakeToken(s, *own);
+    if (options.prefix_reuse) Publish(s);
+  }
+  SettleSave(rows, !s->broken);
+  if (rows.restore != kNone) cache.UnpinCheckpoint(rows.restore);
+  if (!status.ok() && s->phase != Phase::kEnded) End(s, Finish::kError, status);
+  // Last: whatever ended above lets go of its blocks here and not before.
+  --s->plans_in_flight;
+  if (s->phase != Phase::kRunning) ReleaseWhenIdle(s);
+}
+
+// Rows [0, retired) are computed; blocks among them whose tokens are known get their names.
+void Scheduler::State::Publish(Sequence* s) {
+  const int64_t complete = std::min(s->retired, s->known_tokens()) / cache::kBlockTokens;
+  if (complete <= s->published) return;
+  ExtendChain(s, complete);
+  for (int64_t b = s->published; b < complete; ++b) {
+    const auto at = static_cast<size_t>(b);
+    if (b < s->promised_end) KeepPromise(s, b);
+    s->tail_entry = cache.Publish(s->blocks[at], s->chain[at], s->tail_entry);
+  }
+  s->published = complete;
+  ++cache_epoch;
+}
+
+void Scheduler::State::TakeToken(Sequence* s, const step::SequenceResult& result) {
+  TW_CHECK(result.sampled);
+  s->tokens.push_back(result.token);
+  s->spared = false;
+  pending_events.push_back(
+      {.kind = Event::Kind::kToken, .sequence = s->request.sequence, .result = &result});
+  if (result.end != step::TokenEnd::kNone) {
+    const bool stop = result.end == step::TokenEnd::kStopToken;
+    End(s, stop ? Finish::kStopToken : Finish::kEndToken);
+  } else if (s->known_tokens() == s->end_tokens) {
+    const bool by_context = s->end_tokens < s->prompt_tokens + s->request.max_tokens;
+    End(s, by_context ? Finish::kContext : Finish::kLength);
+  }
+}
+
+}  // namespace thalweg::sched

@@ -1,0 +1,66 @@
+// A model of hashes in the shape of the real one, for tests: every value is a hash of exactly what
+// the real value depends on, so that a wrong or missing window row, block or checkpoint anywhere
+// changes the tokens. NaiveTokens is the obvious version of it; Device runs plans.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "cache/reuse.h"
+#include "step/plan.h"
+
+namespace thalweg::sched {
+
+// Tokens that a sequence brings when it runs alone, at once and without any cache.
+std::vector<int32_t> NaiveTokens(const cache::ReplayReach& reach, std::vector<int32_t> tokens,
+                                 int64_t decoder_from, uint64_t seed, int64_t count);
+
+inline constexpr int32_t kVocabulary = 50;
+
+// Executes plans as a rank would, and checks what a rank may rely on: rows contiguous, blocks
+// enough, window rows present, nothing written below write_from.
+class Device {
+ public:
+  Device(const cache::ReplayReach& reach, int64_t blocks, int64_t checkpoints);
+
+  step::StepResult Execute(const step::StepPlan& plan);
+  int64_t rows_run() const { return rows_run_; }
+
+ private:
+  struct Row {
+    int64_t position = -1;
+    uint64_t value = 0;
+  };
+  struct Bounded {
+    std::vector<std::vector<Row>> rings;  // [layer][window]
+    uint64_t pending = 0;                 // the first half of a ratio-2 group
+  };
+  struct Slot {
+    bool open = false;
+    step::SequenceStart start;
+    int64_t next = 0;  // row
+    int32_t newest = 0;
+    std::vector<int32_t> blocks;
+    Bounded state;
+  };
+  struct Saved {
+    int64_t position = -1;
+    Bounded state;
+  };
+
+  void Begin(const step::SequenceStart& start);
+  step::SequenceResult RunRows(const step::StepPlan& plan, const step::SequenceRows& rows);
+  uint64_t RunRow(Slot* slot, int64_t row, int32_t token);
+  uint64_t Window(const Slot& slot, int64_t layer, int64_t row) const;
+  uint64_t Compressed(const Slot& slot, int64_t row) const;
+  void Write(Slot* slot, int64_t row, uint64_t value);
+
+  cache::ReplayReach reach_;
+  std::vector<std::vector<uint64_t>> blocks_;  // [block][32 groups of two tokens]
+  std::vector<Slot> slots_;
+  std::vector<Saved> saved_;
+  int64_t rows_run_ = 0;
+};
+
+}  // namespace thalweg::sched

@@ -1,0 +1,153 @@
+// One plan: decode rows first, then prompts under way, then new ones, within the row budget.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/math.h"
+#include "sched/state.h"
+
+namespace thalweg::sched {
+
+bool Scheduler::State::NextPlan(step::StepPlan* out) {
+  if (static_cast<int64_t>(flight_count) > options.overlap_depth) return false;
+  plan = out;
+  plan->Clear();
+  plan->number = next_number;
+  record = &flight[(flight_begin + flight_count) % flight.size()];
+  record->rows.clear();
+  CompactRunning();
+  ForcePreemption();
+  const int64_t decode_budget = DecodeBudget();
+  int64_t budget = options.max_rows - decode_budget + PlanDecodes(decode_budget);
+  budget = PlanPrefills(budget);
+  Admit(&budget);
+  CompactRunning();
+  if (plan->rows.empty()) return false;
+  FinishPlan();
+  return true;
+}
+
+void Scheduler::State::FinishPlan() {
+  plan->closes.assign(pending_closes.begin(), pending_closes.end());
+  pending_closes.clear();
+  record->number = next_number++;
+  ++flight_count;
+  ++counters.plans;
+}
+
+int64_t Scheduler::State::PrefillsUnderWay() const {
+  return std::count_if(running.begin(), running.end(), [](const Sequence* s) {
+    return s != nullptr && s->phase == Phase::kRunning && s->prefilling();
+  });
+}
+
+void Scheduler::State::CompactRunning() { std::erase(running, nullptr); }
+
+// Decode rows come first. Only when they alone would fill the step while prompts are under way do
+// they leave them a quarter of it, every other plan.
+int64_t Scheduler::State::DecodeBudget() const {
+  const int64_t under_way = PrefillsUnderWay();
+  const int64_t decodes = static_cast<int64_t>(running.size()) - draining - under_way;
+  const int64_t share = std::max<int64_t>(1, options.max_rows / 4);
+  const bool crowded = decodes > options.max_rows - share;
+  const bool wanted = under_way > 0 || (!waiting.empty() && !free_slots.empty());
+  return crowded && wanted && next_number % 2 == 0 ? options.max_rows - share : options.max_rows;
+}
+
+// Returns what is left of the budget. Those that found no place are the first of the next plan.
+int64_t Scheduler::State::PlanDecodes(int64_t budget) {
+  const size_t count = running.size();
+  if (decode_cursor >= count) decode_cursor = 0;
+  size_t at = decode_cursor;
+  for (size_t i = 0; i < count; ++i) {
+    Sequence* s = running[at];
+    const bool decodes = s != nullptr && s->phase == Phase::kRunning && !s->prefilling();
+    if (decodes && s->planned < s->row_limit()) {
+      if (budget == 0) {
+        decode_cursor = at;
+        return 0;
+      }
+      if (PlanDecode(s)) --budget;
+    }
+    at = at + 1 == count ? 0 : at + 1;
+  }
+  return budget;
+}
+
+bool Scheduler::State::PlanDecode(Sequence* s) {
+  if (!EnsureBlocks(s, s->planned + 1)) return false;
+  PlannedRows* rows = PlanRows(s, 1, false, true);
+  const bool saves = options.prefix_reuse && options.checkpoints > 0;
+  if (saves && s->planned % options.checkpoint_interval_tokens == 0) {
+    s->saves.push_back({s->planned, cache::CheckpointKind(s->planned, s->request.decoder_from)});
+    AttachSave(s, rows);
+  }
+  ++counters.decode_rows;
+  return true;
+}
+
+int64_t Scheduler::State::PlanPrefills(int64_t budget) {
+  prefills.clear();
+  for (Sequence* s : running) {
+    if (s != nullptr && s->phase == Phase::kRunning && s->prefilling()) prefills.push_back(s);
+  }
+  std::sort(prefills.begin(), prefills.end(), [](const Sequence* a, const Sequence* b) {
+    return a->key != b->key ? a->key > b->key : a->arrival < b->arrival;
+  });
+  for (Sequence* s : prefills) {
+    if (budget == 0) break;
+    budget -= PlanChunk(s, budget);
+  }
+  return budget;
+}
+
+// As many known rows as the budget has, up to the next checkpoint. Returns their number.
+int64_t Scheduler::State::PlanChunk(Sequence* s, int64_t budget) {
+  int64_t end = std::min(s->known, s->planned + budget);
+  if (!s->saves.empty()) end = std::min(end, s->saves.back().position);
+  const int64_t count = end - s->planned;
+  TW_CHECK(EnsureBlocks(s, end));
+  PlannedRows* rows = PlanRows(s, count, true, end == s->known);
+  if (!s->saves.empty() && s->saves.back().position == end) AttachSave(s, rows);
+  counters.prefill_rows += static_cast<uint64_t>(count);
+  return count;
+}
+
+// Blocks for rows [0, rows). Prefill rows are always promised; growth beyond what admission
+// promised may cost somebody else its place, or this one its row in this plan.
+bool Scheduler::State::EnsureBlocks(Sequence* s, int64_t rows) {
+  const int64_t needed = base::CeilDiv(rows, cache::kBlockTokens);
+  while (static_cast<int64_t>(s->blocks.size()) < needed) {
+    if (s->missing_reservation() > 0) {
+      --outstanding;
+    } else if (ReservableBlocks() <= 0) {
+      if (!MakeRoom(*s)) return false;
+      continue;
+    }
+    const int32_t block = cache.Take();
+    s->blocks.push_back(block);
+    plan->blocks.push_back(block);
+  }
+  return true;
+}
+
+// The blocks that were taken since the last rows of any sequence are these rows' own.
+PlannedRows* Scheduler::State::PlanRows(Sequence* s, int64_t count, bool known, bool sample) {
+  int32_t begin = 0;
+  if (!plan->rows.empty()) {
+    begin = plan->rows.back().new_blocks_begin + plan->rows.back().new_blocks_count;
+  }
+  plan->rows.push_back({.slot = s->slot,
+                        .sequence = s->request.sequence,
+                        .start = s->planned,
+                        .count = static_cast<int32_t>(count),
+                        .known_tokens = known,
+                        .sample = sample,
+                        .new_blocks_begin = begin,
+                        .new_blocks_count = static_cast<int32_t>(plan->blocks.size()) - begin});
+  s->planned += count;
+  ++s->plans_in_flight;
+  record->rows.push_back({.sequence = s, .end = s->planned, .sample = sample});
+  return &record->rows.back();
+}
+
+}  // namespace thalweg::sched
