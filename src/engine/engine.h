@@ -31,18 +31,24 @@ struct Metrics {
   sched::SchedulerStats scheduler = {};
 };
 
+// As one JSON object.
+std::string ToJson(const Metrics& metrics);
+
+struct Parts;  // what an engine is made of (engine/parts.h)
+
 class Engine {
  public:
   // Loads a model and starts: options.model names it (a folder or a Hugging Face name; empty: the
   // checkpoint that comes with the program).
   static Result<std::unique_ptr<Engine>> Load(const EngineOptions& options);
-  // The same control plane over any executor; for tests and the simulator. The tokenizer may be
-  // null: then prompts are token ids and no text comes out.
+  // The same control plane over any executor; for tests and the simulator. `scheduler` is taken as
+  // it is; of `options` that leaves the seed, trace, watchdog. The tokenizer may be null: then
+  // prompts are token ids and no text comes out.
   static Result<std::unique_ptr<Engine>> Start(const EngineOptions& options,
                                                const sched::SchedulerOptions& scheduler,
                                                std::unique_ptr<exec::Executor> executor,
                                                std::shared_ptr<const text::Tokenizer> tokenizer);
-  // Cancels what is under way and waits for the step that runs.
+  // Cancels what is under way, waits for the step that runs and for the sinks. Not from within one.
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -53,7 +59,7 @@ class Engine {
   // kCancelled.
   void Cancel(const std::string& id);
   // No new requests from now on (kFailedPrecondition); returns when those under way have ended, or,
-  // with abandon, after cancelling them. Returns how many were cancelled.
+  // with abandon, after cancelling them. Returns how many were cancelled. Not from within a sink.
   int64_t Drain(bool abandon);
 
   Metrics metrics() const;
@@ -64,6 +70,7 @@ class Engine {
 
  private:
   struct State;
+  static Result<std::unique_ptr<Engine>> Assemble(Parts parts);
   explicit Engine(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/options.h"
@@ -19,7 +20,9 @@ namespace thalweg::engine {
 
 struct EngineOptions {
   std::string model = {};  // folder or Hugging Face name; empty: the embedded default
+  std::string model_dir = {};
   std::string revision = {};
+  bool offline = false;
   std::string backend = "cpu";
   kernels::Numerics numerics = kernels::Numerics::kExact;
   std::string cpu_target = {};
@@ -49,8 +52,20 @@ struct EngineOptions {
 
   // The table: names, defaults, ranges, help, environment names.
   static std::vector<base::OptionRow> Rows();
+  // Groups of it, for commands that run a model without the engine: backend and threads; replay,
+  // with the command's own default mode.
+  static std::vector<base::OptionRow> MachineRows();
+  static std::vector<base::OptionRow> ReplayRows(std::string_view fallback);
+
   // From resolved values. Contradictory values are an error that names both options.
   static Result<EngineOptions> From(const base::OptionValues& values);
+  // The same checks, for options that code filled in.
+  Status Check() const;
+
+  // Every option that has a value: From(ToValues()) gives the same options.
+  base::OptionValues ToValues() const;
+  // "name=value ...": the frozen options, for the log and for commands that print them.
+  std::string Describe() const { return ToValues().Describe(); }
 };
 
 }  // namespace thalweg::engine

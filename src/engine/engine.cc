@@ -1,0 +1,159 @@
+#include "engine/engine.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "engine/clock.h"
+#include "engine/intake.h"
+#include "engine/loop.h"
+#include "engine/output_pump.h"
+#include "engine/parts.h"
+#include "engine/registry.h"
+#include "engine/sizes.h"
+#include "engine/telemetry.h"
+#include "engine/trace.h"
+
+namespace thalweg::engine {
+namespace {
+
+uint64_t SeedOf(const EngineOptions& options) {
+  if (options.seed != 0) return options.seed;
+  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
+}
+
+// What the scheduler can hold of one sequence, whatever the context allows.
+int64_t ContextTokens(const sched::SchedulerOptions& options) {
+  return std::min(options.context_tokens, options.blocks * kBlockTokens);
+}
+
+}  // namespace
+
+// Members are destroyed from the last to the first: the loop, which reports to the pump, then the
+// pump, then what both point to.
+struct Engine::State {
+  State(Parts p, std::unique_ptr<Trace> t)
+      : parts(std::move(p)), trace(std::move(t)), intake(parts.intake) {}
+
+  PumpCalls Calls();
+  void Stop(const RequestRecord& record);
+
+  Parts parts;
+  std::unique_ptr<Trace> trace;
+  Intake intake;
+  Clock clock;
+  Telemetry telemetry;
+  JobPool jobs;
+  Registry registry;
+  std::unique_ptr<OutputPump> pump;
+  std::unique_ptr<Loop> loop;
+};
+
+PumpCalls Engine::State::Calls() {
+  return {.stop = [this](uint64_t sequence) { loop->Post(Loop::Stop{.first_sequence = sequence}); },
+          .ending = [this](const RequestRecord& record) { registry.Release(record.id); },
+          .ended =
+              [this](const RequestRecord& record) {
+                if (!record.processor.empty()) parts.processors.remove(record.processor);
+                registry.Ended();
+              }};
+}
+
+void Engine::State::Stop(const RequestRecord& record) {
+  loop->Post(Loop::Stop{.first_sequence = record.first_sequence, .count = record.n});
+}
+
+Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<Engine>> Engine::Assemble(Parts parts) {
+  TW_TRY(parts.options.Check());
+  TW_TRY(sched::Scheduler::Check(parts.scheduler));
+  TW_ASSIGN(std::unique_ptr<Trace> trace, Trace::Open(parts.options.trace_file));
+  parts.intake.tokenizer = parts.tokenizer.get();
+  parts.intake.context_tokens = ContextTokens(parts.scheduler);
+  parts.intake.bounded_reuse =
+      parts.scheduler.prefix_reuse && parts.scheduler.exactness == sched::PrefixExactness::kBounded;
+  parts.intake.takes_processors = static_cast<bool>(parts.processors.add);
+  parts.intake.seed = SeedOf(parts.options);
+  auto state = std::make_unique<State>(std::move(parts), std::move(trace));
+  State* s = state.get();
+  s->pump = std::make_unique<OutputPump>(s->parts.tokenizer.get(), &s->clock, &s->telemetry,
+                                         s->trace.get(), &s->jobs, s->Calls());
+  s->loop = std::make_unique<Loop>(s->parts.scheduler, s->parts.options.watchdog_seconds,
+                                   Loop::Surroundings{.executor = s->parts.executor.get(),
+                                                      .team = s->parts.team.get(),
+                                                      .pump = s->pump.get(),
+                                                      .clock = &s->clock,
+                                                      .telemetry = &s->telemetry,
+                                                      .trace = s->trace.get(),
+                                                      .jobs = &s->jobs});
+  return std::unique_ptr<Engine>(new Engine(std::move(state)));
+}
+
+Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options) {
+  TW_ASSIGN(Parts parts, LoadParts(options));
+  return Assemble(std::move(parts));
+}
+
+Result<std::unique_ptr<Engine>> Engine::Start(const EngineOptions& options,
+                                              const sched::SchedulerOptions& scheduler,
+                                              std::unique_ptr<exec::Executor> executor,
+                                              std::shared_ptr<const text::Tokenizer> tokenizer) {
+  Parts parts;
+  parts.options = options;
+  parts.scheduler = scheduler;
+  parts.executor = std::move(executor);
+  parts.tokenizer = std::move(tokenizer);
+  if (parts.tokenizer != nullptr) parts.intake.vocab = parts.tokenizer->vocab_size();
+  return Assemble(std::move(parts));
+}
+
+Engine::~Engine() { Drain(true); }
+
+Result<std::string> Engine::Submit(GenerateRequest request, OutputSink sink) {
+  TW_CHECK(static_cast<bool>(sink));
+  LogitsProcessor processor = request.logits_processor;
+  TW_ASSIGN(PreparedRequest prepared, state_->intake.Prepare(std::move(request), std::move(sink)));
+  RequestRecord& record = *prepared.record;
+  record.submitted_at = state_->clock.Now();
+  if (processor) state_->parts.processors.add(record.processor, std::move(processor));
+  const Status added = state_->registry.Add(prepared.record, [&] {
+    state_->telemetry.RequestAccepted();
+    state_->loop->Post(
+        Loop::Submit{.record = prepared.record, .sequences = std::move(prepared.sequences)});
+  });
+  if (!added.ok() && !record.processor.empty()) state_->parts.processors.remove(record.processor);
+  TW_TRY(added);
+  return record.id;
+}
+
+void Engine::Cancel(const std::string& id) {
+  state_->registry.With(id, [&](const RequestRecord& record) { state_->Stop(record); });
+}
+
+int64_t Engine::Drain(bool abandon) {
+  TW_CHECK(std::this_thread::get_id() != state_->pump->thread_id());
+  const uint64_t before = metrics().cancelled;
+  state_->registry.Close();
+  if (abandon) {
+    state_->registry.WithAll([&](const RequestRecord& record) { state_->Stop(record); });
+  }
+  state_->registry.WaitUntilEmpty();
+  return static_cast<int64_t>(metrics().cancelled - before);
+}
+
+Metrics Engine::metrics() const { return state_->telemetry.Snapshot(state_->clock.Now()); }
+
+const EngineOptions& Engine::options() const { return state_->parts.options; }
+
+const checkpoint::Config* Engine::config() const {
+  return state_->parts.checkpoint == nullptr ? nullptr : &state_->parts.checkpoint->config();
+}
+
+const text::Tokenizer* Engine::tokenizer() const { return state_->parts.tokenizer.get(); }
+
+int64_t Engine::context_tokens() const { return state_->parts.intake.context_tokens; }
+
+}  // namespace thalweg::engine

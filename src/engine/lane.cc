@@ -1,0 +1,97 @@
+#include "engine/lane.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace thalweg::engine {
+
+Lane::Lane(exec::Executor* executor, const base::ThreadTeam* team, const Clock* clock,
+           Telemetry* telemetry, Trace* trace, Done done)
+    : executor_(executor),
+      team_(team),
+      clock_(clock),
+      telemetry_(telemetry),
+      trace_(trace),
+      done_(std::move(done)),
+      thread_([this] { Run(); }) {}
+
+Lane::~Lane() {
+  {
+    const std::scoped_lock lock(mutex_);
+    closing_ = true;
+  }
+  wakes_.notify_one();
+  thread_.join();
+}
+
+void Lane::Push(std::unique_ptr<Job> job) {
+  {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(job));
+  }
+  wakes_.notify_one();
+}
+
+void Lane::SetWorkSince(std::optional<double> since) {
+  const std::scoped_lock lock(mutex_);
+  work_since_ = since;
+}
+
+std::optional<RunningStep> Lane::running() const {
+  const std::scoped_lock lock(mutex_);
+  return running_;
+}
+
+double Lane::IdleSeconds(double waiting_since, double now) const {
+  if (!work_since_.has_value()) return 0;
+  return std::max(0.0, now - std::max(waiting_since, *work_since_));
+}
+
+// The next job, marked as running; null when the lane closes.
+std::unique_ptr<Job> Lane::Pop(double waiting_since, double* idle_seconds) {
+  std::unique_lock lock(mutex_);
+  running_.reset();
+  wakes_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+  if (queue_.empty()) return nullptr;
+  std::unique_ptr<Job> job = std::move(queue_.front());
+  queue_.pop_front();
+  job->begin = clock_->Now();
+  *idle_seconds = IdleSeconds(waiting_since, job->begin);
+  running_ = RunningStep{.number = job->plan.number,
+                         .rows = job->plan.RowCount(),
+                         .sequences = static_cast<int64_t>(job->plan.rows.size()),
+                         .since = job->begin};
+  return job;
+}
+
+void Lane::Execute(Job* job) {
+  job->result.number = job->plan.number;
+  job->result.status = {};
+  job->result.sequences.clear();
+  executor_->Execute(job->plan, &job->result);
+  job->end = clock_->Now();
+  job->result.execute_seconds = job->end - job->begin;
+  TW_CHECK_EQ(job->result.number, job->plan.number);
+  if (!trace_->on()) return;
+  trace_->Span(Trace::Thread::kExecute, "step", job->begin, job->end,
+               fmt::format(R"("number":{},"rows":{},"sequences":{},"starts":{})", job->plan.number,
+                           job->plan.RowCount(), job->plan.rows.size(), job->plan.starts.size()));
+}
+
+void Lane::Run() {
+  if (team_ != nullptr) team_->PinCaller();
+  double waiting_since = clock_->Now();
+  double idle_seconds = 0;
+  while (std::unique_ptr<Job> job = Pop(waiting_since, &idle_seconds)) {
+    Execute(job.get());
+    waiting_since = job->end;
+    telemetry_->Executed(job->end - job->begin, idle_seconds);
+    done_(std::move(job));
+  }
+}
+
+}  // namespace thalweg::engine

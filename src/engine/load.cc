@@ -1,0 +1,143 @@
+// From options to the parts of an engine: checkpoint, tokenizer, backend, sizes, executor.
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "base/log.h"
+#include "base/machine.h"
+#include "base/sha256.h"
+#include "engine/parts.h"
+#include "engine/sizes.h"
+#include "exec/model_executor.h"
+#include "hub/hub.h"
+
+namespace thalweg::engine {
+namespace {
+
+Result<std::filesystem::path> FindFolder(const EngineOptions& options) {
+  TW_ASSIGN(hub::HubOptions hub, hub::HubOptions::FromEnvironment());
+  hub.revision = options.revision;
+  hub.offline = hub.offline || options.offline;
+  if (!options.model_dir.empty()) hub.model_dir = options.model_dir;
+  if (!hub.progress) hub.progress = hub::TerminalProgress();
+  return hub::FindModel(options.model, hub);
+}
+
+Status OpenCheckpoint(const std::filesystem::path& folder, Parts* parts) {
+  checkpoint::LoadFilter filter;
+  filter.draft = false;
+  filter.vision = false;
+  TW_ASSIGN(checkpoint::Checkpoint opened, checkpoint::Checkpoint::Open(folder, filter));
+  parts->checkpoint = std::make_unique<checkpoint::Checkpoint>(std::move(opened));
+  TW_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::Load(folder / "tokenizer.json"));
+  parts->tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));
+  return {};
+}
+
+Status FillIntake(const EngineOptions& options, Parts* parts) {
+  const checkpoint::Config& config = parts->checkpoint->config();
+  TW_ASSIGN(const auto defaults, checkpoint::GenerationDefaults::Load(parts->checkpoint->dir()));
+  IntakeOptions& intake = parts->intake;
+  intake.vocab = config.vocab_size;
+  for (const int64_t id : defaults.eos_token_ids)
+    intake.end_tokens.push_back(static_cast<int32_t>(id));
+  if (intake.end_tokens.empty())
+    intake.end_tokens.push_back(static_cast<int32_t>(config.eos_token_id));
+  TW_ASSIGN(const model::Replay replay,
+            model::Replay::Make(options.replay, options.keep_tokens, config));
+  intake.decoder_from = [replay, &config](int64_t prompt_tokens) {
+    return replay.DecoderFrom(prompt_tokens, config);
+  };
+  return {};
+}
+
+// Whatever changes the bits of a cached row.
+std::string CacheIdentity(const Parts& parts, const kernels::Ops& ops) {
+  const std::string text =
+      fmt::format("1 {} {} {} {} {}", checkpoint::ToJson(parts.checkpoint->config()),
+                  parts.checkpoint->dir().string(), parts.checkpoint->total_bytes(),
+                  static_cast<int>(parts.options.numerics), ops.name);
+  return base::HexOf(base::Sha256Of(text));
+}
+
+sched::SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const Sizes& sizes,
+                                           const checkpoint::Config& config) {
+  sched::SchedulerOptions out;
+  out.max_sequences = options.max_sequences;
+  out.max_rows = options.max_rows;
+  out.context_tokens = sizes.context_tokens;
+  out.blocks = sizes.cache_tokens / kBlockTokens;
+  out.checkpoints = sizes.checkpoints;
+  out.checkpoint_interval_tokens = options.checkpoint_interval;
+  out.prefix_reuse = options.prefix_reuse;
+  out.exactness = options.exactness;
+  out.reach = {.window = config.sliding_window,
+               .encoder_layers = config.DecoderBegin(),
+               .window_layers = config.num_hidden_layers,
+               .draft = false};
+  out.admission_growth = options.admission_growth;
+  out.overlap_depth = options.overlap;
+  out.preempt_every = options.preempt_every;
+  return out;
+}
+
+void LogSizes(const Sizes& sizes, int64_t free_bytes) {
+  const auto mib = [](int64_t bytes) { return bytes >> 20; };
+  const model::MemoryPlan& plan = sizes.memory;
+  spdlog::info(
+      "memory in MiB: {} free; weights {} mapped, {} packed; cache of {} tokens {}; {} checkpoints "
+      "{}; sequences {}; workspace {}",
+      mib(free_bytes), mib(plan.weights_mapped), mib(plan.packed_weights), sizes.cache_tokens,
+      mib(plan.cache_blocks), sizes.checkpoints, mib(plan.checkpoints), mib(plan.sequence_slots),
+      mib(plan.workspace));
+}
+
+// Sizes, the executor, and the scheduler's options, which must agree.
+Status MakeExecutor(const EngineOptions& options, Parts* parts) {
+  const checkpoint::Config& config = parts->checkpoint->config();
+  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend({.name = options.backend,
+                                                           .numerics = options.numerics,
+                                                           .target = options.cpu_target}));
+  parts->team = std::make_unique<base::ThreadTeam>(options.threads, options.pinning);
+  model::ModelOptions model;
+  model.ops = ops;
+  model.team = parts->team.get();
+  model.max_rows = options.max_rows;
+  model.max_sequences = options.max_sequences;
+  model.repack = options.repack;
+  const int64_t free_bytes = base::FreeMemoryBytes();
+  TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
+  LogSizes(sizes, free_bytes);
+  model.max_tokens = sizes.cache_tokens;
+  model.checkpoints = sizes.checkpoints;
+  TW_ASSIGN(auto executor, exec::ModelExecutor::Create(*parts->checkpoint, model));
+  exec::ModelExecutor* host = executor.get();
+  parts->processors = {
+      .add =
+          [host](const std::string& name, LogitsProcessor processor) {
+            host->RegisterProcessor(name, std::move(processor));
+          },
+      .remove = [host](const std::string& name) { host->UnregisterProcessor(name); }};
+  parts->executor = std::move(executor);
+  parts->scheduler = SchedulerOptionsOf(options, sizes, config);
+  parts->scheduler.cache_identity = CacheIdentity(*parts, *ops);
+  return {};
+}
+
+}  // namespace
+
+Result<Parts> LoadParts(const EngineOptions& options) {
+  TW_TRY(options.Check());
+  TW_TRY(base::SetUpLog(options.log_level));
+  spdlog::info("options: {}", options.Describe());
+  Parts parts;
+  parts.options = options;
+  TW_ASSIGN(const std::filesystem::path folder, FindFolder(options));
+  TW_TRY(OpenCheckpoint(folder, &parts));
+  TW_TRY(FillIntake(options, &parts));
+  TW_TRY(MakeExecutor(options, &parts));
+  return parts;
+}
+
+}  // namespace thalweg::engine

@@ -1,0 +1,50 @@
+#include "base/json.h"
+#include "engine/engine.h"
+
+namespace thalweg::engine {
+namespace {
+
+base::Json SchedulerJson(const sched::SchedulerStats& s) {
+  base::Json json;
+  json["waiting"] = s.waiting;
+  json["running"] = s.running;
+  json["held"] = s.held;
+  json["free_blocks"] = s.free_blocks;
+  json["cached_blocks"] = s.cached_blocks;
+  json["used_blocks"] = s.used_blocks;
+  json["checkpoints_used"] = s.checkpoints_used;
+  json["plans"] = s.plans;
+  json["prefill_rows"] = s.prefill_rows;
+  json["decode_rows"] = s.decode_rows;
+  json["admitted"] = s.admitted;
+  json["preempted"] = s.preempted;
+  json["prompt_tokens"] = s.prompt_tokens;
+  json["hit_tokens"] = s.hit_tokens;
+  json["replayed_tokens"] = s.replayed_tokens;
+  json["evicted_blocks"] = s.evicted_blocks;
+  json["miss_no_block"] = s.miss_no_block;
+  json["miss_no_checkpoint"] = s.miss_no_checkpoint;
+  json["miss_evicted"] = s.miss_evicted;
+  return json;
+}
+
+}  // namespace
+
+std::string ToJson(const Metrics& m) {
+  base::Json json;
+  json["requests"] = m.requests;
+  json["finished"] = m.finished;
+  json["cancelled"] = m.cancelled;
+  json["failed"] = m.failed;
+  json["prompt_tokens"] = m.prompt_tokens;
+  json["output_tokens"] = m.output_tokens;
+  json["steps"] = m.steps;
+  json["execute_seconds"] = m.execute_seconds;
+  json["schedule_seconds"] = m.schedule_seconds;
+  json["idle_seconds"] = m.idle_seconds;
+  json["elapsed_seconds"] = m.elapsed_seconds;
+  json["scheduler"] = SchedulerJson(m.scheduler);
+  return json.dump();
+}
+
+}  // namespace thalweg::engine

@@ -1,0 +1,205 @@
+// The table of options. The defaults here and those of EngineOptions agree (options_test.cc).
+#include <iterator>
+
+#include "engine/options.h"
+#include "hub/hub.h"
+
+namespace thalweg::engine {
+namespace {
+
+using base::OptionKind;
+using base::OptionRow;
+
+std::vector<std::string> BackendNames() {
+  std::vector<std::string> names;
+  for (const kernels::BackendInfo& backend : kernels::Backends()) names.push_back(backend.name);
+  return names;
+}
+
+std::vector<std::string> TargetNames() {
+  std::vector<std::string> names;
+  for (const kernels::CpuTarget& target : kernels::CpuTargets()) names.emplace_back(target.name);
+  return names;
+}
+
+// Names of the published engine that are honoured; some have one legal value in this version.
+std::vector<OptionRow> HonouredRows() {
+  return {
+      {.name = "accelerator",
+       .help = "device to run on",
+       .environment = "DEEPINFER_ACCELERATOR",
+       .choices = {"cpu", "nvidia", "ascend"}},
+      {.name = "batch-invariant",
+       .kind = OptionKind::kFlag,
+       .help = "results never depend on the batch; every body of this version is so, with 0 too",
+       .fallback = "true",
+       .environment = "DEEPINFER_BATCH_INVARIANT"},
+      {.name = "nextn",
+       .kind = OptionKind::kInteger,
+       .help = "longest draft of speculative decoding; 0: off, the only value of this version",
+       .environment = "DEEPINFER_USE_NEXTN_DECODE",
+       .most = 64},
+      {.name = "mtp-varlen",
+       .kind = OptionKind::kFlag,
+       .help = "verify length by confidence; not part of this version",
+       .environment = "DEEPINFER_ENABLE_MTP_VARLEN"},
+  };
+}
+
+std::vector<OptionRow> BatchRows() {
+  return {
+      {.name = "repack",
+       .help = "lay weights out anew at load for speed: auto (when memory is free), always, never "
+               "(multiply straight from the mapped file); results have the same bits",
+       .fallback = "auto",
+       .choices = {"auto", "always", "never"}},
+      {.name = "max-rows",
+       .kind = OptionKind::kInteger,
+       .help = "rows of one forward: the chunk of a prefill",
+       .fallback = "512",
+       .least = 16,
+       .most = 65536},
+      {.name = "max-sequences",
+       .kind = OptionKind::kInteger,
+       .help = "sequences that run at a time",
+       .fallback = "64",
+       .least = 1,
+       .most = 65536},
+      {.name = "max-context",
+       .kind = OptionKind::kInteger,
+       .help = "longest sequence in tokens; 0: what the model allows",
+       .fallback = "0",
+       .most = 1e9},
+      {.name = "overlap",
+       .kind = OptionKind::kInteger,
+       .help = "steps planned ahead of the one that executes; 0: plan when nothing executes; "
+               "results are the same",
+       .fallback = "1",
+       .most = 8},
+      {.name = "admission-growth",
+       .kind = OptionKind::kReal,
+       .help = "share of max_tokens that memory is set aside for when a sequence is admitted; "
+               "below 1 more run at once, and some may have to be computed again",
+       .fallback = "1",
+       .most = 1},
+  };
+}
+
+std::vector<OptionRow> CacheRows() {
+  return {
+      {.name = "cache-tokens",
+       .kind = OptionKind::kInteger,
+       .help =
+           "tokens of KV memory for all sequences and cached prefixes; 0: chosen by free memory",
+       .fallback = "0",
+       .most = 1e12},
+      {.name = "cache-checkpoints",
+       .kind = OptionKind::kInteger,
+       .help = "copies of window state for exact prefix reuse; -1: chosen by free memory",
+       .fallback = "-1",
+       .least = -1,
+       .most = 1e9},
+      {.name = "checkpoint-interval",
+       .kind = OptionKind::kInteger,
+       .help = "prompt tokens between two such copies; a multiple of 64",
+       .fallback = "512",
+       .least = 64,
+       .most = 1e9},
+      {.name = "prefix-reuse",
+       .kind = OptionKind::kFlag,
+       .help = "prompts that begin alike share what is cached",
+       .fallback = "true"},
+      {.name = "prefix-exactness",
+       .help = "exact (default: the bits of a run without the cache) or bounded (one window is "
+               "computed again: cheaper, close, not equal; seeds lose their promise)",
+       .choices = {"exact", "bounded"}},
+  };
+}
+
+std::vector<OptionRow> ServiceRows() {
+  return {
+      {.name = "engine-seed",
+       .kind = OptionKind::kInteger,
+       .help = "requests without a seed draw theirs from it; 0: from the clock",
+       .fallback = "0",
+       .most = 9.2e18},
+      {.name = "trace",
+       .help = "write a timeline of requests and steps (Chrome and Perfetto read it)",
+       .value_name = "FILE"},
+      {.name = "watchdog",
+       .kind = OptionKind::kReal,
+       .help = "seconds after which a step that still executes is named in the log; 0: never",
+       .fallback = "60",
+       .most = 1e6},
+      {.name = "log-level",
+       .help = "what to log",
+       .fallback = "warn",
+       .choices = {"debug", "info", "warn", "error", "off"}},
+      {.name = "preempt-every",
+       .kind = OptionKind::kInteger,
+       .help = "testing: preempt a running sequence about every so many steps; 0: never",
+       .fallback = "0",
+       .most = 1e9},
+  };
+}
+
+void Append(std::vector<OptionRow> more, std::vector<OptionRow>* rows) {
+  std::move(more.begin(), more.end(), std::back_inserter(*rows));
+}
+
+}  // namespace
+
+std::vector<OptionRow> EngineOptions::MachineRows() {
+  return {{.name = "backend",
+           .help = "arithmetic bodies",
+           .fallback = "cpu",
+           .choices = BackendNames()},
+          {.name = "numerics",
+           .help = "how products are computed: exact (operands as published) or fast (activations "
+                   "rounded to int8; cpu backend)",
+           .fallback = "exact",
+           .choices = {"exact", "fast"}},
+          {.name = "cpu-target",
+           .help = "instruction set of the cpu backend; without it the best of this processor",
+           .choices = TargetNames()},
+          {.name = "threads",
+           .kind = OptionKind::kInteger,
+           .help = "CPU threads; 0: one for each physical core that the process may use",
+           .fallback = "0",
+           .most = 4096},
+          {.name = "pin",
+           .help = "keep each thread on one core; auto: when there is one for every core",
+           .fallback = "auto",
+           .choices = {"auto", "on", "off"}}};
+}
+
+std::vector<OptionRow> EngineOptions::ReplayRows(std::string_view fallback) {
+  return {
+      {.name = "replay",
+       .help = "prompt rows that the decoder runs: full (all), compact (the last --keep-tokens), "
+               "halo (as many as make it equal to full)",
+       .fallback = std::string(fallback),
+       .environment = "DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE",
+       .choices = {"full", "compact", "halo"}},
+      {.name = "keep-tokens",
+       .kind = OptionKind::kInteger,
+       .help = "prompt tokens that compact replay keeps; default and least: window + 2 x (1 + "
+               "draft block)",
+       .environment = "DEEPINFER_YOCO_PREFILL_KEEP_TOKENS",
+       .least = 1,
+       .most = 1e9},
+  };
+}
+
+std::vector<OptionRow> EngineOptions::Rows() {
+  std::vector<OptionRow> rows = hub::HubOptions::Rows();
+  Append(MachineRows(), &rows);
+  Append(BatchRows(), &rows);
+  Append(ReplayRows("compact"), &rows);
+  Append(CacheRows(), &rows);
+  Append(HonouredRows(), &rows);
+  Append(ServiceRows(), &rows);
+  return rows;
+}
+
+}  // namespace thalweg::engine

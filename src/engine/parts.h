@@ -1,0 +1,40 @@
+// What an engine is made of, before its threads start.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/thread_team.h"
+#include "checkpoint/checkpoint.h"
+#include "engine/intake.h"
+#include "engine/options.h"
+#include "engine/request.h"
+#include "exec/executor.h"
+#include "sched/scheduler.h"
+#include "text/tokenizer.h"
+
+namespace thalweg::engine {
+
+// Where custom logits processors are registered; both empty: the executor takes none.
+struct ProcessorHost {
+  std::function<void(const std::string& name, LogitsProcessor processor)> add = {};
+  std::function<void(const std::string& name)> remove = {};
+};
+
+// Later members may point to earlier ones.
+struct Parts {
+  EngineOptions options = {};
+  sched::SchedulerOptions scheduler = {};
+  std::unique_ptr<base::ThreadTeam> team = {};              // null with a foreign executor
+  std::unique_ptr<checkpoint::Checkpoint> checkpoint = {};  // likewise
+  std::shared_ptr<const text::Tokenizer> tokenizer = {};
+  IntakeOptions intake = {};
+  std::unique_ptr<exec::Executor> executor = {};
+  ProcessorHost processors = {};
+};
+
+// Options in which a checkpoint, an executor and sizes have been chosen.
+Result<Parts> LoadParts(const EngineOptions& options);
+
+}  // namespace thalweg::engine
