@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace thalweg::base {
 
@@ -13,6 +14,10 @@ using PhiloxKey = std::array<uint32_t, 2>;
 
 // Ten rounds; four random words.
 PhiloxCounter Philox4x32(PhiloxCounter counter, PhiloxKey key);
+
+// Many at once: words[4 * i] to words[4 * i + 3] are those of `first` with i added to its third
+// word. words.size() is a multiple of 4.
+void Philox4x32Series(PhiloxCounter first, PhiloxKey key, std::span<uint32_t> words);
 
 // The key of a 64-bit seed: low word first.
 inline PhiloxKey PhiloxKeyOf(uint64_t seed) {

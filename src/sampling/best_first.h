@@ -21,10 +21,14 @@ inline bool Better(const Entry& a, const Entry& b) {
 // in the row whatever it holds.
 void TakeBest(std::span<const float> logits, int64_t k, std::vector<Entry>* best);
 
-// The first of the order.
-Entry FindBest(std::span<const float> logits);
+struct RowSummary {
+  Entry best = {};   // the first of the order
+  bool nan = false;  // some logit is NaN; `best` passes over them
+};
 
-// Whether some logit is NaN.
-bool HasNan(std::span<const float> logits);
+RowSummary Summarise(std::span<const float> logits);
+
+// The highest of some logits, NaN passed over; -inf of none.
+float Highest(std::span<const float> logits);
 
 }  // namespace thalweg::sampling

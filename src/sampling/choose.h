@@ -6,28 +6,20 @@
 #include <vector>
 
 #include "sampling/best_first.h"
+#include "sampling/nucleus.h"
 #include "step/sampling_params.h"
 
 namespace thalweg::sampling {
 
-// A candidate of the bucket in which top-p ends.
-struct Weighed {
-  Entry entry = {};
-  uint64_t mass = 0;
-};
-
 struct ChooseBuffers {
-  std::vector<Entry> candidates = {};
-  std::vector<uint64_t> masses = {};
-  std::vector<Weighed> border = {};
+  std::vector<Entry> candidates = {};  // of top_k
+  std::vector<float> values = {};      // their logits
+  std::vector<float> masked = {};      // [vocab]; -inf for what is cut off
+  std::vector<Weighed> border = {};    // of top_p
 };
 
 // logits: [vocab], processed; best: their first in order, finite.
 int32_t Choose(std::span<const float> logits, Entry best, const step::SamplingParams& params,
                int64_t position, ChooseBuffers* buffers);
-
-// Leaves the candidates that min_p, top_k and top_p keep, in no order.
-void Truncate(std::span<const float> logits, Entry best, const step::SamplingParams& params,
-              ChooseBuffers* buffers);
 
 }  // namespace thalweg::sampling

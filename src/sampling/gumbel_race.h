@@ -11,11 +11,11 @@
 
 namespace thalweg::sampling {
 
-// No word gives more noise than this (GumbelOf(0xffffffff) is 22.87).
+// No word gives more noise than this (noise of 0xffffffff is 22.87).
 inline constexpr double kMostNoise = 22.9;
 
-// At least GumbelOf(word).
-double NoiseBound(uint32_t word);
+// At least GumbelOf(word), and seldom much more.
+float NoiseBound(uint32_t word);
 
 class GumbelRace {
  public:
@@ -28,18 +28,20 @@ class GumbelRace {
   int32_t winner() const { return winner_; }
 
  private:
-  void RunBlock(std::span<const float> logits, int32_t block);
+  static constexpr size_t kBatch = 64;  // tokens whose words are made together
+
+  void RunBatch(std::span<const float> logits, int32_t first);
   void Try(Entry entry, uint32_t word);
   void Lead(int32_t token, double value);
 
   uint64_t seed_;
   int64_t position_;
   double temperature_;
-  double inverse_;
+  float inverse_;
   int32_t winner_ = 0;
   double best_ = 0;  // logit / temperature + noise of the winner
-  double bar_ = 0;   // below it, with the bound of a word's noise: cannot win
-  double cut_ = 0;   // logits below cannot win with any noise
+  float bar_ = 0;    // logit * inverse + bound of the noise below it: cannot win
+  float cut_ = 0;    // logits below cannot win with any noise
 };
 
 }  // namespace thalweg::sampling

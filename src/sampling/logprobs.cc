@@ -1,14 +1,11 @@
 #include "sampling/logprobs.h"
 
 #include <algorithm>
-#include <array>
 
 #include "sampling/elementary.h"
 
 namespace thalweg::sampling {
 namespace {
-
-constexpr size_t kLanes = 8;
 
 // 1 + how many tokens come before `entry`.
 int32_t RankOf(std::span<const float> logits, Entry entry) {
@@ -21,15 +18,17 @@ int32_t RankOf(std::span<const float> logits, Entry entry) {
 }  // namespace
 
 double LogSumExp(std::span<const float> logits, float best) {
-  std::array<double, kLanes> sums = {};
+  ExpBatch sums = {};
   const auto top = static_cast<double>(best);
-  size_t v = 0;
-  for (; v + kLanes <= logits.size(); v += kLanes) {
-    for (size_t i = 0; i < kLanes; ++i)
-      sums[i] += ExpOfNegative(static_cast<double>(logits[v + i]) - top);
+  while (!logits.empty()) {
+    const size_t count = std::min(kExpBatch, logits.size());
+    ExpBatch weights;
+    weights.fill(kLeastExponent);
+    for (size_t i = 0; i < count; ++i) weights[i] = static_cast<double>(logits[i]) - top;
+    ExpOfNegatives(&weights);
+    for (size_t i = 0; i < kExpBatch; ++i) sums[i] += weights[i];
+    logits = logits.subspan(count);
   }
-  for (size_t i = 0; v + i < logits.size(); ++i)
-    sums[i] += ExpOfNegative(static_cast<double>(logits[v + i]) - top);
   double sum = 0;
   for (const double s : sums) sum += s;
   return Log(sum);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "base/rng.h"
 
@@ -19,6 +20,15 @@ inline base::PhiloxCounter NoiseWords(uint64_t seed, int64_t position, NoisePurp
   return base::Philox4x32({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
                            static_cast<uint32_t>(block), static_cast<uint32_t>(purpose)},
                           base::PhiloxKeyOf(seed));
+}
+
+// Those of many tokens: words[i] is that of token 4 * block + i. words.size() is a multiple of 4.
+inline void NoiseWords(uint64_t seed, int64_t position, NoisePurpose purpose, int32_t block,
+                       std::span<uint32_t> words) {
+  const auto at = static_cast<uint64_t>(position);
+  base::Philox4x32Series({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32),
+                          static_cast<uint32_t>(block), static_cast<uint32_t>(purpose)},
+                         base::PhiloxKeyOf(seed), words);
 }
 
 // -log(-log(u)) with u the middle of the word's cell of (0, 1). The bits are the same on every

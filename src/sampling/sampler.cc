@@ -24,27 +24,27 @@ bool Present(const Processor* processor) { return processor != nullptr && *proce
 
 // The best of the model's logits, which must be numbers.
 Result<Entry> BestOfModel(std::span<const float> logits) {
-  const Entry best = FindBest(logits);
-  if (!std::isfinite(best.logit) || HasNan(logits))
+  const RowSummary row = Summarise(logits);
+  if (!std::isfinite(row.best.logit) || row.nan)
     return base::Internal("the logits of the model are not finite");
-  return best;
+  return row.best;
 }
 
 // The best of what parameters and processor left.
 Result<Entry> BestOfProcessed(std::span<const float> logits, const SequenceState& state,
                               const Processor* processor) {
-  const Entry best = FindBest(logits);
-  if (HasNan(logits) || best.logit == INFINITY) {
+  const RowSummary row = Summarise(logits);
+  if (row.nan || row.best.logit == INFINITY) {
     return base::InvalidArgument(Present(processor)
                                      ? "logits_processor made logits that are not finite"
                                      : "the penalties made logits that are not finite");
   }
-  if (best.logit == -INFINITY) {
+  if (row.best.logit == -INFINITY) {
     return base::InvalidArgument(
         fmt::format("no token is left to choose: {} exclude every one; allow more of them",
                     ExcludingParameters(state, processor)));
   }
-  return best;
+  return row.best;
 }
 
 // One row on its way from logits to a sample.
@@ -150,7 +150,7 @@ Result<step::PositionLogprobs> PromptLogprobs(std::span<const float> logits, int
 }
 
 double LogProbability(std::span<const float> logits, int32_t token) {
-  const float best = FindBest(logits).logit;
+  const float best = Highest(logits);
   return static_cast<double>(logits[static_cast<size_t>(token)]) - static_cast<double>(best) -
          LogSumExp(logits, best);
 }
