@@ -31,6 +31,7 @@ struct Command {
 // Each in its own file.
 Command RunCommand();
 Command ScoreCommand();
+Command ShiftCommand();
 Command VerifyCommand();
 Command DumpCommand();
 Command CompareCommand();

@@ -223,6 +223,7 @@ Result<Session> OpenSession(const SessionOptions& options) {
   model_options.max_rows = options.max_rows;
   model_options.max_sequences = options.max_sequences;
   model_options.max_tokens = options.max_tokens;
+  model_options.blocks_from_outside = options.blocks_from_outside;
   model_options.repack = options.repack;
   TW_ASSIGN(session.model, model::Model::Load(*session.checkpoint, model_options));
   progress.Advance("ready");

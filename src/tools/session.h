@@ -48,6 +48,7 @@ struct SessionOptions {
   int64_t max_rows = 512;
   int64_t max_sequences = 1;
   int64_t max_tokens = 0;  // 0: one full context
+  bool blocks_from_outside = false;  // model/model.h
   bool draft = false;
 
   static Result<SessionOptions> From(const OptionValues& values);
