@@ -26,14 +26,6 @@ Json StopReasonJson(const CompletionOutput& output) {
   return nullptr;
 }
 
-Json PromptLogprobsJson(const RequestOutput& output) {
-  if (!output.prompt_logprobs.has_value()) return nullptr;
-  Json json = Json::array();
-  for (const auto& position : *output.prompt_logprobs)
-    json.push_back(position.has_value() ? PositionJson(*position) : Json(nullptr));
-  return json;
-}
-
 Json MetricsJson(const RequestMetrics& metrics) {
   return {{"submitted_at", metrics.submitted_at},
           {"first_token_at", metrics.first_token_at},
@@ -50,6 +42,14 @@ Json LogprobsJson(const CompletionOutput& output) {
   if (!output.logprobs.has_value()) return nullptr;
   Json json = Json::array();
   for (const PositionLogprobs& position : *output.logprobs) json.push_back(PositionJson(position));
+  return json;
+}
+
+Json PromptLogprobsJson(const RequestOutput& output) {
+  if (!output.prompt_logprobs.has_value()) return nullptr;
+  Json json = Json::array();
+  for (const auto& position : *output.prompt_logprobs)
+    json.push_back(position.has_value() ? PositionJson(*position) : Json(nullptr));
   return json;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "text/chat.h"
 #include "text/pieces.h"
 
@@ -33,12 +35,13 @@ std::vector<int32_t> EncodeWord(const text::Tokenizer& tokenizer, std::string_vi
 void AddBadWord(const text::Tokenizer& tokenizer, const std::string& word,
                 std::vector<std::vector<int32_t>>* out) {
   const std::string bare = word.substr(std::min(word.find_first_not_of(' '), word.size()));
-  out->push_back(EncodeWord(tokenizer, bare));
+  const std::vector<int32_t> plain = EncodeWord(tokenizer, bare);
   std::vector<int32_t> spaced = EncodeWord(tokenizer, " " + bare);
-  const std::vector<int32_t>& plain = out->back();
-  // A space that stays a token of its own is no other spelling of the word.
-  if (spaced.size() == plain.size() && spaced.front() != plain.front())
-    out->push_back(std::move(spaced));
+  out->push_back(plain);
+  // Where the space is a token of its own, the plain spelling is found behind it.
+  const bool found =
+      spaced.size() >= plain.size() && std::equal(plain.rbegin(), plain.rend(), spaced.rbegin());
+  if (!found) out->push_back(std::move(spaced));
 }
 
 }  // namespace

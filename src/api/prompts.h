@@ -20,8 +20,9 @@ std::vector<int32_t> EncodeText(const text::Tokenizer& tokenizer, std::string_vi
 Result<std::vector<int32_t>> EncodePrompt(const text::Tokenizer* tokenizer, const Prompt& prompt,
                                           const RequestOptions& options);
 
-// Every word as token sequences that must not appear: as it stands and, where that begins with
-// another token, with a space before it (as vLLM reads bad_words).
+// Every word as token sequences that must not appear: as it stands and, where that is spelled with
+// other tokens, with a space before it. vLLM does so only where both have the same number of
+// tokens.
 Result<std::vector<std::vector<int32_t>>> EncodeBadWords(const text::Tokenizer* tokenizer,
                                                          const std::vector<std::string>& words);
 

@@ -14,18 +14,35 @@ Status UnknownField(std::string_view what, std::string_view name, std::string_vi
       fmt::format("{} has an unknown field \"{}\"; known: {}", what, name, known));
 }
 
+// A string, nothing (null), or an array of {"type": "text", "text": ...}, joined as the chat
+// encoding joins the blocks of one message.
+Result<std::string> ContentFromJson(const Json& json, const std::string& what) {
+  if (json.is_null()) return std::string();
+  if (!json.is_array()) return ReadString(json, what);
+  std::string content;
+  for (const Json& part : json) {
+    if (!part.is_object() || part.value("type", Json()) != Json("text") || !part.contains("text"))
+      return base::Unsupported(what + ": parts other than text are not part of this version");
+    TW_ASSIGN(const std::string text, ReadString(part["text"], what + " part"));
+    if (&part != &json.front()) content += "\n\n";
+    content += text;
+  }
+  return content;
+}
+
 Result<ChatMessage> MessageFromJson(const Json& json, const std::string& what) {
   if (!json.is_object()) return WrongValue(json, what, "an object with role and content");
   ChatMessage message{.role = ""};
   for (const auto& [name, value] : json.items()) {
-    std::string* field = name == "role"        ? &message.role
-                         : name == "content"   ? &message.content
-                         : name == "reasoning" ? &message.reasoning
-                                               : nullptr;
+    const bool reasoning = name == "reasoning" || name == "reasoning_content";
+    std::string* field = name == "role"      ? &message.role
+                         : name == "content" ? &message.content
+                         : reasoning         ? &message.reasoning
+                                             : nullptr;
     if (field == nullptr) return UnknownField(what, name, "role, content, reasoning");
-    TW_ASSIGN(*field, ReadString(value, fmt::format("{}.{}", what, name)));
+    TW_ASSIGN(*field, ContentFromJson(value, what + "." + name));
   }
-  if (message.role.empty()) return base::InvalidArgument(fmt::format("{} has no role", what));
+  if (message.role.empty()) return base::InvalidArgument(what + " has no role");
   return message;
 }
 

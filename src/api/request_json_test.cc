@@ -54,6 +54,22 @@ TEST(RequestJson, ASingleRequestWithItsOptions) {
   EXPECT_FALSE(SingleFromJson("{}").ok());
 }
 
+TEST(RequestJson, ContentMayBePartsOfText) {
+  const auto request = SingleFromJson(
+      R"({"prompt": {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"},
+                                                               {"type": "text", "text": "b"}]},
+                                  {"role": "assistant", "content": null, "reasoning_content": "r"}]}})");
+  ASSERT_TRUE(request.ok()) << request.status().message();
+  const auto& conversation = std::get<Conversation>(request->prompt);
+  EXPECT_EQ(conversation.messages.at(0).content, "a\n\nb");
+  EXPECT_EQ(conversation.messages.at(1).content, "");
+  EXPECT_EQ(conversation.messages.at(1).reasoning, "r");
+  ExpectBad(R"({"prompts": [{"messages": [{"role": "user", "content": [{"type": "image"}]}]}]})",
+            "messages[0].content");
+  ExpectBad(R"({"prompts": [{"messages": [{"role": "user", "content": [{"type": 1}]}]}]})",
+            "messages[0].content");
+}
+
 TEST(RequestJson, OptionsArePlainValues) {
   const auto options = OptionsFromJson(R"({"model": "m", "max_rows": 64, "prefix_reuse": false})");
   ASSERT_TRUE(options.ok());

@@ -46,6 +46,12 @@ Status CheckAllowed(const SamplingParams& params) {
       "allowed_token_ids is empty: no token could be chosen; leave it out to allow every token");
 }
 
+Status CheckLengths(const SamplingParams& params) {
+  if (!params.max_tokens.has_value() || params.min_tokens <= *params.max_tokens) return {};
+  return base::InvalidArgument(
+      fmt::format("min_tokens is {}, but max_tokens is {}", params.min_tokens, *params.max_tokens));
+}
+
 void FillSingleTokens(const SamplingParams& params, step::SamplingParams* out) {
   out->logit_bias = params.logit_bias;
   out->allowed_tokens = params.allowed_token_ids.value_or(std::vector<int32_t>());
@@ -67,6 +73,7 @@ Result<step::SamplingParams> ToSampling(const text::Tokenizer* tokenizer,
   out.min_tokens = params.min_tokens;
   FillSingleTokens(params, &out);
   TW_TRY(CheckAllowed(params));
+  TW_TRY(CheckLengths(params));
   TW_ASSIGN(out.bad_words, EncodeBadWords(tokenizer, params.bad_words));
   TW_ASSIGN(out.thinking_budget, NotNegative(params.thinking_budget, "thinking_budget"));
   TW_ASSIGN(out.logprobs, LogprobCount(params.logprobs, "logprobs"));

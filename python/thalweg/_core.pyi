@@ -1,0 +1,49 @@
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+class Params:
+    @staticmethod
+    def from_json(json: str, processors: List[Callable[..., Any]]) -> "Params": ...
+
+class RequestOptions:
+    request_id: str
+    add_special_tokens: bool
+    parse_special_tokens: bool
+    priority: int
+    cache_salt: str
+    def __init__(self) -> None: ...
+
+class Conversation:
+    def __init__(
+        self,
+        messages: List[Tuple[str, str, str]],
+        thinking: bool,
+        effort: int,
+        add_generation_prompt: bool,
+    ) -> None: ...
+
+class Core:
+    def __init__(self, model: str, options: Dict[str, str], option_file: str) -> None: ...
+    def close(self) -> None: ...
+    def generate(
+        self,
+        prompts: List[Any],
+        params: List[Params],
+        request: RequestOptions,
+        progress: Optional[Callable[[int, int, int, float], None]],
+    ) -> List[Dict[str, Any]]: ...
+    def submit(
+        self,
+        prompt: Any,
+        params: Params,
+        request: RequestOptions,
+        callback: Callable[[Dict[str, Any]], None],
+    ) -> str: ...
+    def cancel(self, request_id: str) -> None: ...
+    def metrics_json(self) -> str: ...
+    def context_tokens(self) -> int: ...
+    def encode(self, text: str, request: RequestOptions) -> List[int]: ...
+    def encode_chat(self, conversation: Conversation) -> List[int]: ...
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool) -> str: ...
+
+def version() -> str: ...
+def options() -> List[Dict[str, Any]]: ...

@@ -1,0 +1,263 @@
+"""A loaded model that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import json
+import os
+import weakref
+from typing import Any, AsyncIterator, Dict, List, Optional, Sequence, Union
+
+from . import _core, errors
+from .outputs import RequestOutput, from_core
+from .progress import ProgressBar
+from .sampling_params import SamplingParams
+
+Message = Dict[str, Any]
+# Text, token ids, {"prompt": text}, {"prompt_token_ids": ids} or {"messages": [...]}.
+Prompt = Union[str, Sequence[int], Dict[str, Any]]
+Params = Union[None, SamplingParams, Sequence[SamplingParams]]
+
+_open: "weakref.WeakSet[LLM]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    # Threads of an engine must not meet an interpreter that is going down.
+    for llm in list(_open):
+        llm.close()
+
+
+class LLM:
+    """A loaded model. Every method may be called from any thread.
+
+    model: a folder or a Hugging Face name; None: DEEPINFER_HF_MODEL_DIR, else the small checkpoint
+    that comes with the package. options: those of LLM.options(), with underscores or dashes; what is
+    left out comes from the environment, then from option_file, then from the defaults.
+    """
+
+    def __init__(
+        self,
+        model: Union[None, str, "os.PathLike[str]"] = None,
+        *,
+        option_file: Union[None, str, "os.PathLike[str]"] = None,
+        **options: Any,
+    ) -> None:
+        self._core = _core.Core(
+            model="" if model is None else os.fspath(model),
+            options={name: _text(v) for name, v in options.items() if v is not None},
+            option_file="" if option_file is None else os.fspath(option_file),
+        )
+        _open.add(self)
+
+    @staticmethod
+    def options() -> List[Dict[str, Any]]:
+        """Every option: name, type, default, environment, help, choices, least, most."""
+        return _core.options()
+
+    def generate(
+        self,
+        prompts: Union[Prompt, Sequence[Prompt]],
+        sampling_params: Params = None,
+        use_tqdm: bool = True,
+        *,
+        priority: int = 0,
+        cache_salt: str = "",
+        add_special_tokens: bool = True,
+        parse_special_tokens: bool = True,
+    ) -> List[RequestOutput]:
+        """Answers one prompt or many, in their order; sampling_params: one for all, or one each.
+
+        A request that is refused or fails does not disturb the others: its output has `error`, and
+        reading its `outputs` raises it. The error of a single prompt is raised at once. Ctrl-C cancels
+        what is under way. use_tqdm: show progress, when stderr is a terminal.
+        """
+        request = _core.RequestOptions()
+        request.priority = priority
+        request.cache_salt = cache_salt
+        request.add_special_tokens = add_special_tokens
+        request.parse_special_tokens = parse_special_tokens
+        return self._run(_prompt_list(prompts), sampling_params, use_tqdm, request)
+
+    def chat(
+        self,
+        messages: Union[List[Message], List[List[Message]]],
+        sampling_params: Params = None,
+        use_tqdm: bool = True,
+        *,
+        thinking: bool = False,
+        effort: int = 75,
+        add_generation_prompt: bool = True,
+        tools: Any = None,
+    ) -> List[RequestOutput]:
+        """Answers one conversation or a list of them. A message is {"role", "content"}, with
+        "reasoning" for what an assistant thought; effort: 1..100, with thinking."""
+        if tools is not None:
+            raise errors.UnsupportedError("tools are not part of this version; leave them out")
+        several = bool(messages) and not isinstance(messages[0], dict)
+        prompts = [
+            _conversation(one, thinking, effort, add_generation_prompt)
+            for one in (messages if several else [messages])  # type: ignore[list-item]
+        ]
+        return self._run(prompts, sampling_params, use_tqdm, _core.RequestOptions())
+
+    async def stream(
+        self,
+        prompt: Prompt,
+        sampling_params: Optional[SamplingParams] = None,
+        request_id: Optional[str] = None,
+        *,
+        priority: int = 0,
+    ) -> AsyncIterator[RequestOutput]:
+        """The outputs of one request as they come; SamplingParams.output_kind says how much each
+        holds. Leaving the loop, or cancelling the task, cancels the request."""
+        loop = asyncio.get_running_loop()
+        arrived: "asyncio.Queue[Dict[str, Any]]" = asyncio.Queue()
+
+        def push(values: Dict[str, Any]) -> None:  # on a thread of the engine
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(arrived.put_nowait, values)
+
+        request = _core.RequestOptions()
+        request.request_id = request_id or ""
+        request.priority = priority
+        params = (sampling_params or SamplingParams())._to_core()
+        own_id = self._core.submit(_prompt(prompt), params, request, push)
+        finished = False
+        try:
+            while not finished:
+                output = from_core(await arrived.get())
+                finished = output.finished
+                yield output
+        finally:
+            if not finished:
+                self.abort(own_id)
+
+    def abort(self, request_id: str) -> None:
+        """Ends a request with finish_reason "cancelled"; unknown ids are ignored."""
+        self._core.cancel(request_id)
+
+    def metrics(self) -> Dict[str, Any]:
+        """Counters and times since the start."""
+        return json.loads(self._core.metrics_json())
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that prompt and answer may have together."""
+        return self._core.context_tokens()
+
+    def encode(
+        self, text: str, add_special_tokens: bool = True, parse_special_tokens: bool = True
+    ) -> List[int]:
+        """Token ids of a text, as generate() reads a prompt."""
+        request = _core.RequestOptions()
+        request.add_special_tokens = add_special_tokens
+        request.parse_special_tokens = parse_special_tokens
+        return self._core.encode(text, request)
+
+    def encode_chat(
+        self,
+        messages: List[Message],
+        thinking: bool = False,
+        effort: int = 75,
+        add_generation_prompt: bool = True,
+    ) -> List[int]:
+        """Token ids of a conversation, as chat() reads it."""
+        return self._core.encode_chat(
+            _conversation(messages, thinking, effort, add_generation_prompt)
+        )
+
+    def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
+        return self._core.decode(token_ids, skip_special_tokens)
+
+    def close(self) -> None:
+        """Cancels what is under way and gives the model's memory back."""
+        self._core.close()
+        _open.discard(self)
+
+    def __enter__(self) -> "LLM":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def _run(
+        self, prompts: List[Any], sampling_params: Params, bar: bool, request: _core.RequestOptions
+    ) -> List[RequestOutput]:
+        progress = ProgressBar(bar)
+        try:
+            values = self._core.generate(prompts, _param_list(sampling_params), request, progress)
+        finally:
+            progress.close()
+        outputs = [from_core(one) for one in values]
+        if len(outputs) == 1 and outputs[0].error is not None:
+            raise outputs[0].error
+        return outputs
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def _param_list(params: Params) -> List[_core.Params]:
+    if params is None:
+        params = SamplingParams()
+    several = [params] if isinstance(params, SamplingParams) else list(params)
+    return [one._to_core() for one in several]
+
+
+def _is_token_list(prompts: Any) -> bool:
+    return len(prompts) > 0 and hasattr(prompts[0], "__index__")
+
+
+def _prompt_list(prompts: Any) -> List[Any]:
+    if hasattr(prompts, "tolist"):
+        prompts = prompts.tolist()
+    if isinstance(prompts, (str, dict)) or _is_token_list(prompts):
+        return [_prompt(prompts)]
+    return [_prompt(one) for one in prompts]
+
+
+def _prompt(prompt: Any) -> Any:
+    """A str, a sequence of token ids or a Conversation."""
+    if hasattr(prompt, "tolist"):
+        return prompt.tolist()
+    if not isinstance(prompt, dict):
+        return prompt
+    known = ("prompt_token_ids", "messages", "prompt")
+    given = [name for name in known if prompt.get(name) is not None]
+    if not given or set(prompt) - set(known):
+        raise errors.InvalidArgumentError(
+            f"a prompt dictionary has one of {', '.join(known)}, not {', '.join(map(str, prompt))}"
+        )
+    if given[0] == "messages":
+        return _conversation(prompt["messages"], False, 75, True)
+    return prompt[given[0]]
+
+
+def _conversation(
+    messages: Sequence[Message], thinking: bool, effort: int, add_generation_prompt: bool
+) -> _core.Conversation:
+    parts = [(str(m.get("role", "")), _content(m), _reasoning(m)) for m in messages]
+    return _core.Conversation(parts, thinking, effort, add_generation_prompt)
+
+
+def _reasoning(message: Message) -> str:
+    return message.get("reasoning") or message.get("reasoning_content") or ""
+
+
+def _content(message: Message) -> str:
+    content = message.get("content") or ""
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content:
+        if part.get("type") != "text":
+            raise errors.UnsupportedError(
+                f"a message part of type {part.get('type')!r} is not part of this version"
+            )
+        texts.append(part["text"])
+    return "\n\n".join(texts)
