@@ -1,5 +1,6 @@
 #include "cache/block_cache.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "base/check.h"
@@ -7,11 +8,14 @@
 namespace thalweg::cache {
 namespace {
 
-// Cost of losing a block, in units of 64 rows of a short prompt. Attention and selection look at
-// everything before a row: about twice the work of a row at this depth.
-constexpr double kDepthOfDoubleCost = 512;
-// A checkpoint at the end of a block saves the replay of some windows.
-constexpr double kCheckpointCost = 4;
+// Head starts, in turnovers of the cache (as many uses as it has blocks).
+// A checkpoint at the end of a block saves the replay of a window for every layer, thousands of
+// rows where a block alone saves 64.
+constexpr double kCheckpointTurnovers = 1;
+// Attention and selection look at everything before a row: at 32k tokens a block costs about twice
+// as much as at the beginning.
+constexpr double kDoubleCostTurnovers = 0.25;
+constexpr double kDoubleCostDepth = 512;
 
 }  // namespace
 
@@ -118,13 +122,16 @@ void BlockCache::Release(int32_t block) {
 
 void BlockCache::MakeCached(int32_t entry) {
   ++cached_;
-  queue_.Touch(entry, CostOf(EntryAt(entry)));
+  queue_.Touch(entry, HeadStart(EntryAt(entry)));
   if (EntryAt(entry).children == 0) queue_.Offer(entry);
 }
 
-double BlockCache::CostOf(const Entry& entry) const {
-  const double checkpoint = entry.checkpoint == kNone ? 0 : kCheckpointCost;
-  return 1 + static_cast<double>(entry.depth) / kDepthOfDoubleCost + checkpoint;
+uint64_t BlockCache::HeadStart(const Entry& entry) const {
+  const double checkpoint = entry.checkpoint == kNone ? 0 : kCheckpointTurnovers;
+  const auto depth = static_cast<double>(entry.depth);
+  const double turnovers =
+      checkpoint + kDoubleCostTurnovers * std::min(depth / kDoubleCostDepth, 4.0);
+  return static_cast<uint64_t>(turnovers * static_cast<double>(blocks_.size()));
 }
 
 bool BlockCache::EvictOne() {

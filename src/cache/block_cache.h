@@ -96,7 +96,7 @@ class BlockCache {
   void Forget(int32_t entry);
   bool EvictOne();
   void UnlinkCheckpoint(int32_t entry, int32_t slot);
-  double CostOf(const Entry& entry) const;
+  uint64_t HeadStart(const Entry& entry) const;
 
   Status AuditBlocks(std::span<const int32_t> users) const;
   Status AuditEntry(int32_t entry) const;

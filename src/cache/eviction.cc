@@ -10,11 +10,11 @@ EvictionQueue::EvictionQueue(int64_t entries) : entries_(static_cast<size_t>(ent
   heap_.reserve(2 * entries_.size() + 1);
 }
 
-void EvictionQueue::Touch(int32_t entry, double cost) {
+void EvictionQueue::Touch(int32_t entry, uint64_t head_start) {
   Entry& e = entries_[static_cast<size_t>(entry)];
   TW_CHECK(!e.offered);
-  e.key = last_gone_ + cost;
   e.tick = ++clock_;
+  e.key = e.tick + head_start;
 }
 
 void EvictionQueue::Offer(int32_t entry) {
@@ -37,7 +37,6 @@ int32_t EvictionQueue::Pop() {
     heap_.pop_back();
     if (Stale(item)) continue;
     entries_[static_cast<size_t>(item.entry)].offered = false;
-    last_gone_ = std::max(last_gone_, item.key);
     return item.entry;
   }
   return -1;

@@ -1,6 +1,6 @@
-// The order in which cached blocks go: GreedyDual (Young, 1994). Every candidate has a key, the key
-// of the last one that went plus its own cost; the smallest goes next. With equal costs that is
-// least recently used; a dearer block outlives cheaper ones of its age and some younger ones.
+// The order in which cached blocks go: least recently used, with a head start for what is dear to
+// compute again. Time is counted in uses, so a head start of n means: it goes as if it had been
+// used n uses later than it was.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ class EvictionQueue {
   // Candidates are numbered [0, entries).
   explicit EvictionQueue(int64_t entries);
 
-  // The entry was used just now, and losing it costs `cost` > 0 units of work.
-  void Touch(int32_t entry, double cost);
+  // The entry was used just now.
+  void Touch(int32_t entry, uint64_t head_start);
   // It may go / must stay. Offering twice is harmless.
   void Offer(int32_t entry);
   void Withdraw(int32_t entry);
@@ -23,13 +23,13 @@ class EvictionQueue {
 
  private:
   struct Item {
-    double key;
-    uint64_t tick;  // of the last use: ties go to the oldest
+    uint64_t key;   // time of the last use, and the head start
+    uint64_t tick;  // time of the last use: of equal keys the older goes
     int32_t entry;
     uint32_t offer;  // the item counts while this is the entry's newest offer
   };
   struct Entry {
-    double key = 0;
+    uint64_t key = 0;
     uint64_t tick = 0;
     uint32_t offer = 0;
     bool offered = false;
@@ -42,7 +42,6 @@ class EvictionQueue {
 
   std::vector<Entry> entries_;
   std::vector<Item> heap_;  // the smallest first; withdrawn items stay until they surface
-  double last_gone_ = 0;
   uint64_t clock_ = 0;
 };
 

@@ -37,8 +37,9 @@ ReuseStart FromReplay(const ReuseQuery& q, int64_t start, int64_t decoder_begins
 
 ReuseStart ExactReplay(const ReuseQuery& q, const ReplayReach& reach) {
   const int64_t step = reach.window - 1;
-  const int64_t decoder_layers = reach.window_layers - reach.encoder_layers;
-  const int64_t forgotten = q.hit - decoder_layers * step - (reach.draft ? reach.window : 0);
+  const int64_t drafts = reach.draft ? 1 : 0;
+  const int64_t decoder_layers = reach.window_layers - reach.encoder_layers + drafts;
+  const int64_t forgotten = q.hit - decoder_layers * step;
   const int64_t from = q.hit <= q.decoder_from ? q.hit : std::max(q.decoder_from, forgotten);
   return FromReplay(q, from - reach.encoder_layers * step, std::max(from, q.decoder_from));
 }

@@ -15,8 +15,9 @@
 //    X = hit.
 //  - hit > D, near: the decoder is run again from D on, as in a cold run: X = D.
 //  - hit > D, far: the decoder begins at X itself with nothing below, and forgets that by the hit
-//    in L - E layers: X = hit - (L - E)(W - 1), and one window W earlier where draft stages keep
-//    windows of the last layer's output. The encoder alone runs below X.
+//    in L - E layers: X = hit - (L - E)(W - 1). Draft stages keep windows of what the last layers
+//    bring, wherever these are tapped: they count as one layer more. The encoder alone runs below
+//    X.
 // The larger X of the last two is taken. S is rounded down to an even row: ratio-2 groups are
 // computed whole.
 //
