@@ -36,31 +36,38 @@ void BlobJob::StartTransfer(TransferLoop* loop) {
   loop->Add(transfer_.get());
 }
 
-// A 206 must begin where we asked; a 200 begins at zero whatever we asked.
+// A 206 must begin where we asked; a 200 begins at zero whatever we asked. Both end where the file
+// does: another length is another file, such as the page of a proxy that wants a login.
 Status BlobJob::CheckStart(const AnswerHead& head) {
-  if (head.status == 200) return writer_->bytes() > 0 ? writer_->StartOver() : Status();
-  if (head.range_begin == writer_->bytes()) return {};
-  return base::InvalidArgument(
-      fmt::format("{}: the server sends another range than the one asked for", file_.name));
+  const uint64_t begin = head.status == 200 ? 0 : writer_->bytes();
+  if (head.status == 206 && head.range_begin != begin)
+    return base::InvalidArgument(
+        fmt::format("{}: the server sends another range than the one asked for", file_.name));
+  const uint64_t rest = file_.size_bytes - begin;
+  if (head.content_length.value_or(rest) != rest)
+    return base::InvalidArgument(
+        fmt::format("{}: the server sends {} bytes where {} were announced", file_.name,
+                    *head.content_length, rest));
+  return begin < writer_->bytes() ? writer_->StartOver() : Status();
 }
 
 bool BlobJob::TakeBytes(const AnswerHead& head, std::string_view bytes) {
-  if (!body_begun_) {
-    body_begun_ = true;
-    take_error_ = CheckStart(head);
-  }
-  if (take_error_.ok()) take_error_ = writer_->Append(bytes);
+  if (!body_begun_) take_error_ = CheckStart(head);
+  if (!take_error_.ok()) return false;
+  body_begun_ = true;
+  take_error_ = writer_->Append(bytes);
   if (!take_error_.ok()) return false;
   received_ += bytes.size();
-  gained_ = true;
   return true;
 }
 
 Status BlobJob::TransferDone(Clock::time_point now) {
   const std::unique_ptr<Transfer> transfer = std::move(transfer_);
   if (transfer->taker_stopped()) {
-    // Bytes of a server that breaks its own word are worth nothing; a full disk's are.
-    if (take_error_.code() == base::Code::kInvalidArgument) TW_TRY(writer_->StartOver());
+    // A body that ran over its size is worth nothing; what came before a refused one or a full disk
+    // is.
+    const bool ran_over = body_begun_ && take_error_.code() == base::Code::kInvalidArgument;
+    if (ran_over) TW_TRY(writer_->StartOver());
     return take_error_;
   }
   Verdict verdict = JudgeAnswer(*transfer, file_.name, !options_.token.empty());
@@ -84,8 +91,9 @@ Status BlobJob::Finish(Clock::time_point now) {
 }
 
 Status BlobJob::TryAgain(const Verdict& verdict, Clock::time_point now) {
-  failures_ = gained_ ? 1 : failures_ + 1;
-  gained_ = false;
+  const bool further = writer_->bytes() > furthest_;
+  failures_ = further ? 1 : failures_ + 1;
+  if (further) furthest_ = writer_->bytes();
   if (failures_ > options_.retry.attempts)
     return verdict.error.WithContext(fmt::format("gave up after {} attempts", failures_));
   if (verdict.start_over) TW_TRY(writer_->StartOver());

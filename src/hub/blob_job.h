@@ -49,8 +49,8 @@ class BlobJob {
   Clock::time_point not_before_ = {};
   Status take_error_;        // why TakeBytes stopped
   bool body_begun_ = false;  // of this transfer
-  bool gained_ = false;      // a new byte since the last failure
-  int failures_ = 0;         // in a row, without a new byte
+  uint64_t furthest_ = 0;    // most bytes there ever were at a failure
+  int failures_ = 0;         // in a row, none of which came further
   int wrong_hashes_ = 0;
   uint64_t received_ = 0;
   bool done_ = false;
