@@ -37,7 +37,7 @@ struct Engine::State {
   State(Parts p, std::unique_ptr<Trace> t)
       : parts(std::move(p)), trace(std::move(t)), intake(parts.intake) {}
 
-  PumpCalls Calls();
+  OutputCalls Calls();
   void Stop(const RequestRecord& record);
 
   Parts parts;
@@ -47,22 +47,24 @@ struct Engine::State {
   Telemetry telemetry;
   JobPool jobs;
   Registry registry;
+  std::unique_ptr<OutputStage> stage;
   std::unique_ptr<OutputPump> pump;
   std::unique_ptr<Loop> loop;
 };
 
-PumpCalls Engine::State::Calls() {
-  return {.stop = [this](uint64_t sequence) { loop->Post(Loop::Stop{.first_sequence = sequence}); },
-          .ending = [this](const RequestRecord& record) { registry.Release(record.id); },
-          .ended =
-              [this](const RequestRecord& record) {
-                if (!record.processor.empty()) parts.processors.remove(record.processor);
-                registry.Ended();
-              }};
+OutputCalls Engine::State::Calls() {
+  return {
+      .stop = [this](uint64_t sequence) { loop->Post(StopCommand{.first_sequence = sequence}); },
+      .ending = [this](const RequestRecord& record) { registry.Release(record.id); },
+      .ended =
+          [this](const RequestRecord& record) {
+            if (!record.processor.empty()) parts.processors.remove(record.processor);
+            registry.Ended();
+          }};
 }
 
 void Engine::State::Stop(const RequestRecord& record) {
-  loop->Post(Loop::Stop{.first_sequence = record.first_sequence, .count = record.n});
+  loop->Post(StopCommand{.first_sequence = record.first_sequence, .count = record.n});
 }
 
 Engine::Engine(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -79,8 +81,9 @@ Result<std::unique_ptr<Engine>> Engine::Assemble(Parts parts) {
   parts.intake.seed = SeedOf(parts.options);
   auto state = std::make_unique<State>(std::move(parts), std::move(trace));
   State* s = state.get();
-  s->pump = std::make_unique<OutputPump>(s->parts.tokenizer.get(), &s->clock, &s->telemetry,
-                                         s->trace.get(), &s->jobs, s->Calls());
+  s->stage = std::make_unique<OutputStage>(s->parts.tokenizer.get(), &s->telemetry, s->trace.get(),
+                                           s->Calls());
+  s->pump = std::make_unique<OutputPump>(s->stage.get(), &s->clock, s->trace.get(), &s->jobs);
   s->loop = std::make_unique<Loop>(s->parts.scheduler, s->parts.options.watchdog_seconds,
                                    Loop::Surroundings{.executor = s->parts.executor.get(),
                                                       .team = s->parts.team.get(),
@@ -122,7 +125,7 @@ Result<std::string> Engine::Submit(GenerateRequest request, OutputSink sink) {
   const Status added = state_->registry.Add(prepared.record, [&] {
     state_->telemetry.RequestAccepted();
     state_->loop->Post(
-        Loop::Submit{.record = prepared.record, .sequences = std::move(prepared.sequences)});
+        SubmitCommand{.record = prepared.record, .sequences = std::move(prepared.sequences)});
   });
   if (!added.ok() && !record.processor.empty()) state_->parts.processors.remove(record.processor);
   TW_TRY(added);

@@ -1,4 +1,4 @@
-// The planning thread: takes commands and results, turns the scheduler's crank, and keeps the lane
+// The planning thread: takes commands and results, turns the planner's crank, and keeps the lane
 // supplied with plans ahead of the step that executes (spec/decoding.md 6). It sleeps whenever
 // nothing has changed.
 #pragma once
@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
-#include <variant>
 #include <vector>
 
 #include "base/thread_team.h"
@@ -17,27 +15,16 @@
 #include "engine/job.h"
 #include "engine/lane.h"
 #include "engine/output_pump.h"
+#include "engine/planner.h"
 #include "engine/telemetry.h"
 #include "engine/trace.h"
 #include "engine/watchdog.h"
 #include "exec/executor.h"
-#include "sched/scheduler.h"
 
 namespace thalweg::engine {
 
 class Loop {
  public:
-  struct Submit {
-    RecordRef record;
-    std::vector<sched::Request> sequences;
-  };
-  struct Stop {
-    uint64_t first_sequence = 0;
-    int32_t count = 1;
-    sched::Finish reason = sched::Finish::kCancelled;
-  };
-  using Command = std::variant<Submit, Stop>;
-
   // What the parts of the engine share; it outlives the loop.
   struct Surroundings {
     exec::Executor* executor = nullptr;
@@ -70,21 +57,18 @@ class Loop {
   void OnDone(std::unique_ptr<Job> job);
   void Run();
   bool Wait(Inbox* inbox);
+  void WaitOnce(std::unique_lock<std::mutex>* lock);
   void Turn(Inbox inbox);
-  void Apply(Command command, Report* report);
-  void ApplySubmit(Submit submit, Report* report);
   void Advance(std::vector<std::unique_ptr<Job>> done, Report* report);
   void Plan(Report* report);
   void NoteWork(double since);
   void Push(Report report);
 
-  const int64_t overlap_;
   const Surroundings with_;
-  Watchdog watchdog_;
 
   // The planning thread's own.
-  sched::Scheduler scheduler_;
-  int64_t in_flight_ = 0;
+  Watchdog watchdog_;
+  Planner planner_;
   bool working_ = false;
 
   std::mutex mutex_;
