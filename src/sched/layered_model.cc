@@ -77,13 +77,20 @@ Device::Device(const cache::ReplayReach& reach, int64_t blocks, int64_t checkpoi
       blocks_(static_cast<size_t>(blocks), std::vector<uint64_t>(kGroups)),
       saved_(static_cast<size_t>(checkpoints)) {}
 
-step::StepResult Device::Execute(const step::StepPlan& plan) {
+step::StepResult Device::Execute(const step::StepPlan& plan, bool fail) {
   step::StepResult result = {.number = plan.number};
   for (const int32_t slot : plan.closes) {
     TW_CHECK(slots_[static_cast<size_t>(slot)].open);
     slots_[static_cast<size_t>(slot)].open = false;
   }
   for (const step::SequenceStart& start : plan.starts) Begin(start);
+  if (fail) {
+    for (const step::SequenceRows& rows : plan.rows) {
+      slots_[static_cast<size_t>(rows.slot)].broken = true;
+    }
+    result.status = base::Internal("scripted failure of the step");
+    return result;
+  }
   for (const step::SequenceRows& rows : plan.rows) {
     result.sequences.push_back(RunRows(plan, rows));
   }
@@ -95,8 +102,10 @@ void Device::Begin(const step::SequenceStart& start) {
   if (at >= slots_.size()) slots_.resize(at + 1);
   Slot& slot = slots_[at];
   TW_CHECK(!slot.open);
-  slot = {
-      .open = true, .start = start, .next = start.start, .newest = 0, .blocks = {}, .state = {}};
+  slot = {};
+  slot.open = true;
+  slot.start = start;
+  slot.next = start.start;
   slot.state.rings.assign(static_cast<size_t>(reach_.window_layers),
                           std::vector<Row>(static_cast<size_t>(reach_.window)));
   TW_CHECK_EQ(start.start % 2, 0);
@@ -110,6 +119,7 @@ step::SequenceResult Device::RunRows(const step::StepPlan& plan, const step::Seq
   Slot& slot = slots_[static_cast<size_t>(rows.slot)];
   TW_CHECK(slot.open);
   TW_CHECK_EQ(slot.start.sequence, rows.sequence);
+  if (slot.broken) return {.slot = rows.slot, .sequence = rows.sequence};
   TW_CHECK_EQ(slot.next, rows.start);
   for (int32_t b = 0; b < rows.new_blocks_count; ++b) {
     slot.blocks.push_back(plan.blocks[static_cast<size_t>(rows.new_blocks_begin + b)]);

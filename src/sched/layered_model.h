@@ -24,7 +24,9 @@ class Device {
  public:
   Device(const cache::ReplayReach& reach, int64_t blocks, int64_t checkpoints);
 
-  step::StepResult Execute(const step::StepPlan& plan);
+  // With `fail` the step fails as a whole: it closes and begins, and runs nothing. Whatever is
+  // planned for its sequences afterwards runs on nothing.
+  step::StepResult Execute(const step::StepPlan& plan, bool fail = false);
   int64_t rows_run() const { return rows_run_; }
 
  private:
@@ -38,6 +40,7 @@ class Device {
   };
   struct Slot {
     bool open = false;
+    bool broken = false;
     step::SequenceStart start;
     int64_t next = 0;  // row
     int32_t newest = 0;
