@@ -1,6 +1,5 @@
 #include "api/options.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,9 +7,6 @@
 
 namespace thalweg::api {
 namespace {
-
-constexpr int kLevelsAbove = 5;
-constexpr std::string_view kModel = "model";
 
 const base::OptionRow* FindRow(const std::vector<base::OptionRow>& rows, std::string_view name) {
   const auto at = std::find_if(rows.begin(), rows.end(),
@@ -54,19 +50,6 @@ std::string_view KindName(base::OptionKind kind) {
   return "text";
 }
 
-// The file that this code was loaded from: the library, the Python module or the program.
-std::optional<std::filesystem::path> OwnFile() {
-  Dl_info info = {};
-  if (dladdr(reinterpret_cast<const void*>(&KindName), &info) == 0 || info.dli_fname == nullptr)
-    return std::nullopt;
-  std::error_code error;
-  // A program may have been started by a name without a folder.
-  if (std::string_view(info.dli_fname).find('/') == std::string_view::npos)
-    return std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path file = std::filesystem::canonical(info.dli_fname, error);
-  return error ? std::nullopt : std::optional(file);
-}
-
 }  // namespace
 
 std::string OptionName(std::string_view name) {
@@ -75,34 +58,12 @@ std::string OptionName(std::string_view name) {
   return out;
 }
 
-std::optional<std::filesystem::path> EmbeddedModel() {
-  const std::optional<std::filesystem::path> file = OwnFile();
-  if (!file.has_value()) return std::nullopt;
-  std::filesystem::path folder = file->parent_path();
-  std::vector<std::filesystem::path> places = {folder / "models/nano",
-                                               folder / "../share/thalweg/models/nano",
-                                               folder / "../../share/thalweg/models/nano"};
-  for (int i = 0; i < kLevelsAbove; ++i) {
-    folder = folder.parent_path();
-    places.push_back(folder / "models/nano");
-  }
-  std::error_code error;
-  for (const std::filesystem::path& place : places) {
-    if (std::filesystem::exists(place / "config.json", error)) return place.lexically_normal();
-  }
-  return std::nullopt;
-}
-
 Result<engine::EngineOptions> ResolveOptions(const LLMOptions& options) {
   const std::vector<base::OptionRow> rows = engine::EngineOptions::Rows();
   base::OptionValues values;
-  if (!options.model.empty()) TW_TRY(TakeOption(rows, std::string(kModel), options.model, &values));
+  if (!options.model.empty()) TW_TRY(TakeOption(rows, "model", options.model, &values));
   for (const auto& [name, value] : options.options) TW_TRY(TakeOption(rows, name, value, &values));
   TW_TRY(base::ResolveOptions(rows, options.option_file, &values));
-  if (!values.Has(kModel) || values.Text(kModel).empty()) {
-    const std::optional<std::filesystem::path> embedded = EmbeddedModel();
-    if (embedded.has_value()) values.Set(std::string(kModel), embedded->string());
-  }
   return engine::EngineOptions::From(values);
 }
 

@@ -30,12 +30,14 @@ struct Command {
 
 // Each in its own file.
 Command RunCommand();
+Command BatchCommand();
 Command ScoreCommand();
 Command ShiftCommand();
 Command VerifyCommand();
 Command DumpCommand();
 Command CompareCommand();
 Command InspectCommand();
+Command PullCommand();
 Command SynthCommand();
 Command BenchCommand();
 

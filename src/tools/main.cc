@@ -11,8 +11,8 @@ namespace thalweg::tools {
 namespace {
 
 std::vector<Command> Commands() {
-  return {RunCommand(),  ScoreCommand(),   ShiftCommand(), VerifyCommand(), InspectCommand(),
-          DumpCommand(), CompareCommand(), SynthCommand(), BenchCommand()};
+  return {RunCommand(),     BatchCommand(), ScoreCommand(),   ShiftCommand(), VerifyCommand(),
+          InspectCommand(), DumpCommand(),  CompareCommand(), PullCommand(), SynthCommand(), BenchCommand()};
 }
 
 std::string HelpOf(const OptionRow& row) {
