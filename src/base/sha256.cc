@@ -7,6 +7,16 @@
 
 namespace thalweg::base {
 
+namespace {
+
+// Looked up once: EVP_sha256() would search for its implementation at every digest.
+const EVP_MD* Algorithm() {
+  static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  return algorithm;
+}
+
+}  // namespace
+
 struct Sha256::Context {
   EVP_MD_CTX* md = EVP_MD_CTX_new();
   ~Context() { EVP_MD_CTX_free(md); }
@@ -14,7 +24,7 @@ struct Sha256::Context {
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
   TW_CHECK(context_->md != nullptr);
-  TW_CHECK_EQ(EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr), 1);
+  TW_CHECK_EQ(EVP_DigestInit_ex(context_->md, Algorithm(), nullptr), 1);
 }
 Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;

@@ -44,10 +44,13 @@ BlockHash RootHash(std::string_view identity, std::string_view salt) {
 BlockHash ChainHash(const BlockHash& parent, std::span<const int32_t> tokens,
                     std::string_view extra) {
   TW_CHECK_EQ(static_cast<int64_t>(tokens.size()), kBlockTokens);
+  // One piece: a call for each field would cost as much as the digest.
+  std::array<char, sizeof(parent) + kBlockTokens * sizeof(int32_t)> bytes;
+  std::memcpy(bytes.data(), &parent, sizeof(parent));
+  std::memcpy(bytes.data() + sizeof(parent), tokens.data(), tokens.size_bytes());
   base::Sha256 hash;
-  hash.Update(BytesOf(parent.high)).Update(BytesOf(parent.low));
-  hash.Update({reinterpret_cast<const char*>(tokens.data()), tokens.size_bytes()});
-  hash.Update(extra);
+  hash.Update({bytes.data(), bytes.size()});
+  if (!extra.empty()) hash.Update(extra);
   return Truncated(hash.Finish());
 }
 

@@ -144,6 +144,32 @@ TEST(Sharing, TheSamePromptAgainRunsItsLastBlockAlone) {
   EXPECT_EQ(b.scheduler.stats().prefill_rows, 300u + 7u * (300 - 256));
 }
 
+TEST(Sharing, TheSameTruncatedPromptToo) {
+  Bench b(Options());
+  for (uint64_t i = 1; i <= 8; ++i) {
+    Request r = MakeRequest(i, 300, 4);
+    r.decoder_from = 160;
+    b.Submit(r);
+  }
+  b.Run();
+  b.ExpectNaive();
+  EXPECT_EQ(b.scheduler.stats().prefill_rows, 300u + 7u * (300 - 256));
+}
+
+TEST(Sharing, PromptsCutElsewhereShareTheEncoder) {
+  SchedulerOptions o = Options();
+  o.reach.window = 64;
+  Bench b(o);
+  for (uint64_t i = 1; i <= 4; ++i) {
+    Request r = MakeRequest(i, 500 + static_cast<int64_t>(i) * 40, 4, 450, static_cast<int32_t>(i));
+    r.decoder_from = static_cast<int64_t>(r.prompt.size()) - 140;
+    b.Submit(r);
+  }
+  b.Run();
+  b.ExpectNaive();
+  EXPECT_EQ(b.outcomes[2].cached_tokens, 384) << "the last block before the first one's cut";
+}
+
 TEST(Sharing, GeneratedTokensAreFoundByTheNextTurn) {
   Bench b(Options());
   b.Submit(MakeRequest(1, 100, 200));

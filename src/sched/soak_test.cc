@@ -202,7 +202,7 @@ class Soak {
 
 TEST(Soak, TokensAreThoseOfARequestAlone) {
   uint64_t finished = 0, preempted = 0, hits = 0;
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
     SCOPED_TRACE(seed);
     Soak soak(seed);
     soak.Run(1500);
@@ -211,7 +211,7 @@ TEST(Soak, TokensAreThoseOfARequestAlone) {
     preempted += soak.stats().preempted;
     hits += soak.stats().hit_tokens;
   }
-  EXPECT_GT(finished, 5000u);
+  EXPECT_GT(finished, 12000u);
   EXPECT_GT(preempted, 1000u);
   EXPECT_GT(hits, 10000u);
 }
