@@ -21,7 +21,7 @@ constexpr auto kReportEvery = std::chrono::milliseconds(200);
 bool Interrupted(const HubOptions& options) { return options.interrupted && options.interrupted(); }
 
 Status InterruptedStatus() {
-  return base::FailedPrecondition("interrupted: what has arrived is kept, repeat to continue");
+  return base::FailedPrecondition("interrupted: nothing was changed, repeat to continue");
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ Downloader::~Downloader() {
 Status Downloader::Run(const std::vector<RepoFile>& files) {
   waiting_.assign(files.begin(), files.end());
   while (!waiting_.empty() || !jobs_.empty()) {
-    if (Interrupted(options_)) return InterruptedStatus();
+    if (Interrupted(options_)) return Stopped();
     TW_TRY(StartJobs());
     TW_TRY(TurnJobs());
     TW_TRY(DropFinished());
@@ -106,6 +106,13 @@ Status Downloader::Run(const std::vector<RepoFile>& files) {
   }
   Report(true);
   return {};
+}
+
+Status Downloader::Stopped() const {
+  uint64_t kept = progress_.bytes_done;
+  for (const auto& job : jobs_) kept += job->bytes();
+  return base::FailedPrecondition(fmt::format(
+      "interrupted: {} of {} bytes are kept, repeat to continue", kept, progress_.bytes));
 }
 
 uint64_t Downloader::bytes_received() const {

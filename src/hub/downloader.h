@@ -34,6 +34,7 @@ class Downloader {
   Status StartJobs();
   Status TurnJobs();
   Status DropFinished();
+  Status Stopped() const;
   void Report(bool now);
 
   const RepoCache& cache_;

@@ -128,7 +128,8 @@ Result<fs::path> FindModel(const std::string& name, const HubOptions& options) {
   TW_TRY(CheckRepoName(name));
   if (!options.revision.empty()) TW_TRY(CheckRevision(options.revision));
   Search search(name, options);
-  search.Pass(fmt::format("the folder {}: no config.json", fs::absolute(name, error).string()));
+  search.Pass(fmt::format("{}: {}", fs::absolute(name, error).string(),
+                          fs::exists(name, error) ? "no config.json" : "not there"));
   if (auto found = search.InModelDir()) return *found;
   if (auto found = search.InCache()) return *found;
   return Download(name, options, &search);

@@ -87,7 +87,7 @@ struct PullReport {
 // kResourceExhausted (disk, 429), kIo.
 Result<PullReport> Pull(const std::string& name, const HubOptions& options);
 
-// "org/name  43% of 475.13 GiB, 60 of 163 files, 88.0 MB/s, 51m07s left"
+// "org/name  43% of 475.1 GiB, 60 of 163 files, 88.0 MB/s, 51m07s left"
 std::string ProgressLine(const PullProgress& progress);
 // For HubOptions::progress: one line on stderr with rate and time left, rewritten in place; null
 // when stderr is no terminal.

@@ -7,6 +7,7 @@
 #include "hub/answer.h"
 #include "hub/limits.h"
 #include "hub/repo_info.h"
+#include "hub/size_text.h"
 #include "hub/transfer.h"
 
 namespace thalweg::hub {
@@ -119,6 +120,26 @@ TEST(Headers, OfTheLastAnswerCount) {
   EXPECT_FALSE(head.range_begin.has_value());
   AddHeaderLine("Retry-After: Thu, 01 Jan 1970 00:00:01 GMT\r\n", &head);
   EXPECT_EQ(head.retry_after_seconds, 0);
+}
+
+TEST(ProgressLine, SaysHowMuchHowFastHowLong) {
+  PullProgress progress = {.model = "org/name",
+                           .files_done = 3,
+                           .files = 9,
+                           .bytes_done = 6u << 20,
+                           .bytes = uint64_t{24} << 30,
+                           .bytes_received = 0,
+                           .seconds = 0.5};
+  EXPECT_EQ(ProgressLine(progress), "org/name   0% of 24.0 GiB, 3 of 9 files");
+  progress.bytes_done = uint64_t{12} << 30;
+  progress.bytes_received = uint64_t{4} << 30;
+  progress.seconds = 1000;
+  EXPECT_EQ(ProgressLine(progress),
+            "org/name  50% of 24.0 GiB, 3 of 9 files, 4.3 MB/s, 50m00s left");
+  progress.seconds = 10'000;
+  EXPECT_NE(ProgressLine(progress).find("8h20m left"), std::string::npos);
+  EXPECT_EQ(SizeText(1536), "1.5 KiB");
+  EXPECT_EQ(SizeText(7), "7 bytes");
 }
 
 TEST(Waits, DoubleUpToALimitAndHonourTheServer) {

@@ -14,6 +14,7 @@
 #include "hub/names.h"
 #include "hub/repo_info.h"
 #include "hub/repo_lock.h"
+#include "hub/size_text.h"
 
 namespace thalweg::hub {
 namespace {
@@ -33,6 +34,14 @@ Status CheckPull(const std::string& name, const HubOptions& options) {
 void Notice(const HubOptions& options, const std::string& sentence) {
   if (options.notice) return options.notice(sentence);
   spdlog::warn("{}", sentence);
+}
+
+// A token on an open wire can be read by anyone on the way; a mirror on this machine has no way.
+void WarnOfOpenToken(const HubOptions& options) {
+  const std::string& endpoint = options.endpoint;
+  const bool own = endpoint.starts_with("http://127.") || endpoint.starts_with("http://localhost");
+  if (options.token.empty() || own || endpoint.starts_with("https://")) return;
+  Notice(options, fmt::format("the token is sent to {} without encryption", endpoint));
 }
 
 Result<RepoInfo> AskInfo(const std::string& name, const std::string& revision,
@@ -80,10 +89,6 @@ Work PlanWork(const RepoCache& cache, const RepoInfo& info, const std::string& n
   return work;
 }
 
-std::string Gibibytes(uint64_t bytes) {
-  return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1u << 30));
-}
-
 Status CheckDisk(const RepoCache& cache, const Work& work) {
   std::error_code error;
   const fs::space_info space = fs::space(cache.folder(), error);
@@ -91,8 +96,8 @@ Status CheckDisk(const RepoCache& cache, const Work& work) {
   return base::ResourceExhausted(fmt::format(
       "{} needs {} bytes ({}) more, {} has {} bytes ({}) free: make room, or name another place "
       "with HF_HUB_CACHE",
-      work.progress.model, work.missing_bytes, Gibibytes(work.missing_bytes),
-      cache.folder().string(), space.available, Gibibytes(space.available)));
+      work.progress.model, work.missing_bytes, SizeText(work.missing_bytes),
+      cache.folder().string(), space.available, SizeText(space.available)));
 }
 
 Result<uint64_t> Fetch(const RepoCache& cache, const RepoInfo& info, const std::string& name,
@@ -100,8 +105,8 @@ Result<uint64_t> Fetch(const RepoCache& cache, const RepoInfo& info, const std::
   const Work work = PlanWork(cache, info, name);
   TW_TRY(CheckDisk(cache, work));
   if (work.missing.empty()) return uint64_t{0};
-  Notice(options, fmt::format("downloading {}: {} of {} to {}", name, Gibibytes(work.missing_bytes),
-                              Gibibytes(work.progress.bytes), cache.folder().string()));
+  Notice(options, fmt::format("downloading {}: {} of {} to {}", name, SizeText(work.missing_bytes),
+                              SizeText(work.progress.bytes), cache.folder().string()));
   Downloader downloader(cache, name, info.commit, options, work.progress);
   TW_TRY(downloader.Run(work.missing).WithContext(name));
   return downloader.bytes_received();
@@ -114,6 +119,7 @@ Result<PullReport> Pull(const std::string& name, const HubOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   const std::string revision =
       options.revision.empty() ? std::string(kDefaultRevision) : options.revision;
+  WarnOfOpenToken(options);
   TW_ASSIGN(const RepoInfo info, AskInfo(name, revision, options));
   const RepoCache cache(options.cache, name);
   TW_TRY(cache.MakeFolders());

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "hub/hub.h"
+#include "hub/size_text.h"
 
 namespace thalweg::hub {
 namespace {
@@ -16,8 +17,6 @@ std::string Duration(double seconds) {
   return fmt::format("{}s", whole);
 }
 
-double Gib(uint64_t bytes) { return static_cast<double>(bytes) / (1u << 30); }
-
 // The mean rate of this run: steadier than the last second's, and what is left is many seconds.
 std::string RateAndRest(const PullProgress& progress) {
   if (progress.seconds < 1 || progress.bytes_received == 0) return "";
@@ -28,12 +27,22 @@ std::string RateAndRest(const PullProgress& progress) {
 
 }  // namespace
 
+std::string SizeText(uint64_t bytes) {
+  const auto in = [&](uint64_t unit) {
+    return static_cast<double>(bytes) / static_cast<double>(unit);
+  };
+  if (bytes >= 1u << 30) return fmt::format("{:.1f} GiB", in(1u << 30));
+  if (bytes >= 1u << 20) return fmt::format("{:.1f} MiB", in(1u << 20));
+  if (bytes >= 1u << 10) return fmt::format("{:.1f} KiB", in(1u << 10));
+  return fmt::format("{} bytes", bytes);
+}
+
 std::string ProgressLine(const PullProgress& progress) {
   const double percent = progress.bytes == 0 ? 100.0
                                              : 100.0 * static_cast<double>(progress.bytes_done) /
                                                    static_cast<double>(progress.bytes);
-  return fmt::format("{} {:3.0f}% of {:.2f} GiB, {} of {} files{}", progress.model, percent,
-                     Gib(progress.bytes), progress.files_done, progress.files,
+  return fmt::format("{} {:3.0f}% of {}, {} of {} files{}", progress.model, percent,
+                     SizeText(progress.bytes), progress.files_done, progress.files,
                      RateAndRest(progress));
 }
 

@@ -11,8 +11,9 @@ namespace thalweg::tools {
 namespace {
 
 std::vector<Command> Commands() {
-  return {RunCommand(),     BatchCommand(), ScoreCommand(),   ShiftCommand(), VerifyCommand(),
-          InspectCommand(), DumpCommand(),  CompareCommand(), PullCommand(), SynthCommand(), BenchCommand()};
+  return {RunCommand(),    BatchCommand(),   ScoreCommand(), ShiftCommand(),
+          VerifyCommand(), InspectCommand(), DumpCommand(),  CompareCommand(),
+          PullCommand(),   SynthCommand(),   BenchCommand()};
 }
 
 std::string HelpOf(const OptionRow& row) {

@@ -5,12 +5,11 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "hub/hub.h"
 #include "tools/progress.h"
 
 namespace thalweg::tools {
 namespace {
-
-constexpr int kLevelsAbove = 5;
 
 std::vector<std::string> BackendNames() {
   std::vector<std::string> names;
@@ -97,13 +96,9 @@ base::Pinning PinningFrom(const OptionValues& values) {
 }
 
 std::vector<OptionRow> ModelOptionRows() {
-  std::vector<OptionRow> rows = MachineOptionRows();
+  std::vector<OptionRow> rows = hub::HubOptions::Rows();
+  for (OptionRow& row : MachineOptionRows()) rows.push_back(std::move(row));
   const std::vector<OptionRow> own = {
-      {.name = "model",
-       .help =
-           "folder of the checkpoint; without it the small checkpoint that comes with the program",
-       .environment = "DEEPINFER_HF_MODEL_DIR",
-       .value_name = "DIR"},
       {.name = "repack",
        .help = "lay weights out anew at load for speed: auto (when memory is free), always, never "
                "(multiply straight from the mapped file); results have the same bits",
@@ -162,22 +157,9 @@ std::vector<OptionRow> ReplayOptionRows(std::string_view fallback) {
 }
 
 Result<std::filesystem::path> ModelFolder(const OptionValues& values) {
-  if (values.Has("model")) return std::filesystem::path(values.Text("model"));
-  std::error_code error;
-  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error)
-    return base::IoError(fmt::format("cannot find the program's own place: {}", error.message()));
-  std::filesystem::path folder = program.parent_path();
-  std::vector<std::filesystem::path> places = {folder.parent_path() / "share/thalweg/models/nano"};
-  for (int i = 0; i < kLevelsAbove; ++i) {
-    places.push_back(folder / "models/nano");
-    folder = folder.parent_path();
-  }
-  for (const std::filesystem::path& place : places) {
-    if (std::filesystem::exists(place / "config.json", error)) return place;
-  }
-  return base::NotFound(
-      "the checkpoint models/nano is not near the program: name a checkpoint folder with --model");
+  TW_ASSIGN(hub::HubOptions options, hub::HubOptions::From(values));
+  options.progress = hub::TerminalProgress();
+  return hub::FindModel(values.Text("model"), options);
 }
 
 Result<SessionOptions> SessionOptions::From(const OptionValues& values) {

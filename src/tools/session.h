@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "base/options.h"
 #include "base/thread_team.h"
 #include "checkpoint/checkpoint.h"
 #include "kernels/backends.h"
 #include "model/model.h"
 #include "model/replay.h"
 #include "text/tokenizer.h"
-#include "base/options.h"
 
 namespace thalweg::tools {
 
@@ -33,8 +33,8 @@ std::vector<OptionRow> ModelOptionRows();
 // Rows of the replay options; `fallback` is the command's default mode.
 std::vector<OptionRow> ReplayOptionRows(std::string_view fallback);
 
-// The folder named by --model, or the checkpoint that comes with the program: models/nano, found
-// from the program's own place (installed: ../share/thalweg/models/nano; built: in a folder above).
+// The checkpoint that --model, --model-dir, --revision and --offline name, downloaded when need be;
+// without them the one that comes with the program (hub/hub.h).
 Result<std::filesystem::path> ModelFolder(const OptionValues& values);
 
 struct SessionOptions {
@@ -47,7 +47,7 @@ struct SessionOptions {
   model::Repack repack = model::Repack::kAuto;
   int64_t max_rows = 512;
   int64_t max_sequences = 1;
-  int64_t max_tokens = 0;  // 0: one full context
+  int64_t max_tokens = 0;            // 0: one full context
   bool blocks_from_outside = false;  // model/model.h
   bool draft = false;
 
