@@ -35,6 +35,23 @@ inline double ExpOfNegative(double x) {
   return sum * std::bit_cast<double>(scale);
 }
 
+// The same in single precision, for x in [kLeastSingleExponent, 0], with a relative error below
+// 2e-7.
+inline constexpr float kLeastSingleExponent = -80;
+inline float ExpOfNegativeSingle(float x) {
+  constexpr float kRound = 0x1.8p23f;
+  const float shifted = x * 0x1.715476p0f + kRound;
+  const float n = shifted - kRound;
+  const float r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  const float r2 = r * r;
+  const float p01 = 1.0f + r;
+  const float p23 = 1.0f / 2 + r * (1.0f / 6);
+  const float p45 = 1.0f / 24 + r * (1.0f / 120);
+  const float sum = p01 + r2 * (p23 + r2 * (p45 + r2 * (1.0f / 720)));
+  const uint32_t scale = (std::bit_cast<uint32_t>(shifted) + 127) << 23;
+  return sum * std::bit_cast<float>(scale);
+}
+
 // log(x) for normal x > 0, to about a unit in the last place: the exponent, and 2 atanh((m - 1) /
 // (m + 1)) of a mantissa m in [sqrt(1/2), sqrt(2)).
 inline double Log(double x) {

@@ -80,6 +80,8 @@ TEST(Elementary, ExpAndLogAgreeWithTheLibrary) {
     const double u = base::OpenUnit(RandomWord(2, i));
     const double x = -60 * u * u * u;
     ASSERT_NEAR(ExpOfNegative(x) / std::exp(x), 1, 1e-11) << x;
+    const auto single = static_cast<float>(x);
+    ASSERT_NEAR(ExpOfNegativeSingle(single) / std::exp(static_cast<double>(single)), 1, 3e-7) << x;
     ASSERT_NEAR(Log(u), std::log(u), 4e-16 * (1 + std::abs(std::log(u)))) << u;
     const double near_one = 1 - u * 0x1p-30;
     ASSERT_NEAR(Log(near_one) / std::log(near_one), 1, 1e-15) << near_one;

@@ -15,8 +15,8 @@ namespace {
 // Distances from the best, in units of the temperature, fall into buckets of 1 / 16; what has any
 // mass is less than 32 away.
 constexpr size_t kBuckets = 512;
-constexpr double kBucketsPerUnit = 16;
-constexpr double kFar = -1e6;  // in these units: without mass
+constexpr float kBucketsPerUnit = 16;
+constexpr size_t kBatch = 64;
 
 // The last of the shortest best-first prefix of `border` whose mass reaches `need`: halves it again
 // and again, which is linear on average.
@@ -42,12 +42,12 @@ class Nucleus {
         tokens_(tokens),
         best_(best),
         lowest_(lowest),
-        inverse_(1 / temperature),
+        inverse_(static_cast<float>(1 / temperature)),
         unit_(std::ldexp(1.0, static_cast<int>(std::bit_width(values.size())) - 53)),
         border_(*border) {}
 
   Entry Last(double top_p) {
-    for (size_t i = 0; i < values_.size(); i += kExpBatch) Weigh(i);
+    for (size_t i = 0; i < values_.size(); i += kBatch) Weigh(i);
     for (size_t b = 0; b < kBuckets; ++b) buckets_[b] += others_[b];
     double total = 0;
     for (const double m : buckets_) total += m;
@@ -60,66 +60,67 @@ class Nucleus {
 
  private:
   struct Batch {
-    ExpBatch below;  // distances from the best, 0 or less
-    std::array<int32_t, kExpBatch> bucket;
+    std::array<float, kBatch> below;  // distances from the best, 0 or less
+    std::array<int32_t, kBatch> bucket;
   };
 
-  // Distances and buckets of the values from `begin`; what is behind the last value is far.
+  // Distances and buckets of the values from `begin`; what is behind the last value is far. A loop
+  // for each thing: the compiler makes vectors of loops without branches.
   void Measure(size_t begin, size_t count, Batch* batch) const {
     const float* value = values_.data() + begin;
-    const auto best = static_cast<double>(best_);
-    const double inverse = inverse_;
-    const float lowest = lowest_;
-    if (count < kExpBatch) batch->below.fill(kFar);
-    // A loop each, or the compiler computes under a branch and not in vectors.
-    for (size_t i = 0; i < count; ++i)
-      batch->below[i] = (static_cast<double>(value[i]) - best) * inverse;
-    for (size_t i = 0; i < count; ++i) {
-      if (value[i] < lowest) batch->below[i] = kFar;
+    const float best = best_;
+    const float inverse = inverse_;
+    if (count < kBatch) batch->below.fill(kLeastSingleExponent);
+    for (size_t i = 0; i < count; ++i) batch->below[i] = (value[i] - best) * inverse;
+    for (float& b : batch->below) b = b > kLeastSingleExponent ? b : kLeastSingleExponent;
+    for (size_t i = 0; lowest_ > -FLT_MAX && i < count; ++i) {
+      if (value[i] < lowest_) batch->below[i] = kLeastSingleExponent;
     }
-    for (size_t i = 0; i < kExpBatch; ++i) {
-      const double place = batch->below[i] * -kBucketsPerUnit;
+    for (size_t i = 0; i < kBatch; ++i) {
+      const float place = batch->below[i] * -kBucketsPerUnit;
       batch->bucket[i] = static_cast<int32_t>(place < kBuckets - 1 ? place : kBuckets - 1);
     }
   }
 
   // To a multiple of the unit.
-  double Round(double weight) const {
+  double Round(float weight) const {
     const double shift = 0x1.8p52 * unit_;
-    return (weight + shift) - shift;
+    return (static_cast<double>(weight) + shift) - shift;
   }
 
   void Weigh(size_t begin) {
-    const size_t count = std::min(kExpBatch, values_.size() - begin);
     Batch batch;
-    Measure(begin, count, &batch);
-    ExpOfNegatives(&batch.below);
-    for (double& m : batch.below) m = Round(m);
+    Measure(begin, std::min(kBatch, values_.size() - begin), &batch);
+    for (float& b : batch.below) b = ExpOfNegativeSingle(b);
+    std::array<double, kBatch> mass;
+    const double shift = 0x1.8p52 * unit_;
+    for (size_t i = 0; i < kBatch; ++i)
+      mass[i] = (static_cast<double>(batch.below[i]) + shift) - shift;
     // Neighbours often fall into one bucket; two sets of sums need not wait for each other.
-    for (size_t i = 0; i < kExpBatch; i += 2) {
-      buckets_[static_cast<size_t>(batch.bucket[i])] += batch.below[i];
-      others_[static_cast<size_t>(batch.bucket[i + 1])] += batch.below[i + 1];
+    for (size_t i = 0; i < kBatch; i += 2) {
+      buckets_[static_cast<size_t>(batch.bucket[i])] += mass[i];
+      others_[static_cast<size_t>(batch.bucket[i + 1])] += mass[i + 1];
     }
   }
 
   // The values of one bucket alone.
   Entry LastOf(size_t bucket, double need) {
     border_.clear();
-    for (size_t begin = 0; begin < values_.size(); begin += kExpBatch)
+    for (size_t begin = 0; begin < values_.size(); begin += kBatch)
       TakeBucket(static_cast<int32_t>(bucket), begin);
     return LastNeeded(border_, need);
   }
 
   void TakeBucket(int32_t bucket, size_t begin) {
-    const size_t count = std::min(kExpBatch, values_.size() - begin);
+    const size_t count = std::min(kBatch, values_.size() - begin);
     Batch batch;
     Measure(begin, count, &batch);
     uint32_t some = 0;
     for (const int32_t b : batch.bucket) some |= b == bucket ? 1u : 0u;
     if (some == 0) return;
     for (size_t i = 0; i < count; ++i) {
-      if (batch.bucket[i] != bucket || batch.below[i] < kLeastExponent) continue;
-      const double mass = Round(ExpOfNegative(batch.below[i]));
+      if (batch.bucket[i] != bucket) continue;
+      const double mass = Round(ExpOfNegativeSingle(batch.below[i]));
       if (mass > 0) border_.push_back({EntryAt(begin + i), mass});
     }
   }
@@ -133,7 +134,7 @@ class Nucleus {
   std::span<const Entry> tokens_;
   float best_;
   float lowest_;
-  double inverse_;
+  float inverse_;
   double unit_;
   std::vector<Weighed>& border_;
   std::array<double, kBuckets> buckets_ = {};

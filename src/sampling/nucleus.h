@@ -22,8 +22,8 @@ float LowestOfMinP(float best, const step::SamplingParams& params);
 
 // The last token of the shortest prefix whose mass reaches top_p of the mass of all values that are
 // not below `lowest`. values: logits, the highest of them `best`; tokens: their ids, empty when ids
-// are places. Masses are exact sums of exp((logit - best) / T), each rounded to 2^-36 (2^-40 with
-// some thousand tokens), so nothing depends on the order of summation. border: scratch.
+// are places. Masses are exact sums of exp((logit - best) / T) in single precision, each rounded to
+// 2^-36 (2^-40 with 6,144 tokens), so nothing depends on the order of summation. border: scratch.
 Entry LastOfTopP(std::span<const float> values, std::span<const Entry> tokens, float best,
                  float lowest, const step::SamplingParams& params, std::vector<Weighed>* border);
 
