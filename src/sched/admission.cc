@@ -81,7 +81,9 @@ Match Scheduler::State::FindMatch(const Sequence& s) const {
                                                    : cache.FindCheckpoint(entry, kind);
     if (match.checkpoint != kNone) query.checkpoint = position;
   }
-  match.start = cache::ChooseStart(query, options.reach, options.exactness);
+  // What was preempted goes on as it began, as far as that can be had.
+  const PrefixExactness exactness = s.counted ? PrefixExactness::kExact : options.exactness;
+  match.start = cache::ChooseStart(query, options.reach, exactness);
   match.entries.resize(static_cast<size_t>(match.start.write_from / cache::kBlockTokens));
   return match;
 }

@@ -7,11 +7,30 @@
 namespace thalweg::sched {
 namespace {
 
+// Waiting requests whose branch from a prompt is foreseen.
+constexpr size_t kBranchScan = 8;
+
 // One prompt may take so much of all checkpoint slots: long ones save at longer intervals.
 constexpr int64_t kShareOfOnePrompt = 4;
 
 int64_t BlockBoundary(int64_t position) {
   return position / cache::kBlockTokens * cache::kBlockTokens;
+}
+
+// Blocks that two prompts begin with together. Names are chained: where they agree, everything
+// before agrees.
+int64_t CommonBlocks(const std::vector<cache::BlockHash>& a,
+                     const std::vector<cache::BlockHash>& b) {
+  size_t low = 0, high = std::min(a.size(), b.size());
+  while (low < high) {
+    const size_t middle = (low + high + 1) / 2;
+    if (a[middle - 1] == b[middle - 1]) {
+      low = middle;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return static_cast<int64_t>(low);
 }
 
 }  // namespace
@@ -33,15 +52,26 @@ bool Scheduler::State::Worthwhile(const Sequence& s, int64_t position, int64_t e
                                      : cache.FindCheckpoint(entry, kind) == kNone;
 }
 
+// Where those that wait will go on by themselves.
+void Scheduler::State::AddBranches(const Sequence& s, std::vector<int64_t>* at) const {
+  const size_t scan = std::min(waiting.size(), kBranchScan);
+  for (size_t i = 0; i < scan; ++i) {
+    if (!MayReuse(*waiting[i])) continue;
+    const int64_t branch = CommonBlocks(s.chain, waiting[i]->chain) * cache::kBlockTokens;
+    at->push_back(std::min(branch, BlockBoundary(waiting[i]->known_tokens() - 1)));
+  }
+}
+
 // The end of the prompt serves the same prompt again, the cut serves prompts that go on otherwise,
-// the end of a hit that had to be replayed serves whoever shares it; multiples of the interval
-// serve the rest, and keep away from the others: a cut costs a step.
+// branches serve those that wait, the end of a hit that had to be replayed serves whoever shares
+// it; multiples of the interval serve the rest, and keep away from the others: a cut costs a step.
 void Scheduler::State::ChooseSaves(Sequence* s, const Match& match) {
   s->saves.clear();
   if (options.checkpoints == 0) return;
   std::vector<int64_t> at = {BlockBoundary(s->prompt_tokens - 1),
                              BlockBoundary(s->request.decoder_from)};
   if (s->start < match.start.write_from) at.push_back(match.start.write_from);
+  AddBranches(*s, &at);
   const int64_t interval = SaveInterval(*s);
   const std::vector<int64_t> fixed = at;
   for (int64_t p = interval; p <= s->known; p += interval) {

@@ -98,6 +98,9 @@ Status Scheduler::State::CheckRequest(const Request& r) const {
     return base::InvalidArgument(
         fmt::format("decoder_from is {} of {} prompt tokens", r.decoder_from, prompt));
   }
+  if (r.sampling.prompt_logprobs >= 0 && r.decoder_from > 0) {
+    return base::InvalidArgument("prompt_logprobs need every row: decoder_from must be 0");
+  }
   return {};
 }
 

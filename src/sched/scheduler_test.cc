@@ -126,10 +126,21 @@ TEST(Sharing, ManyWithOnePrefixComputeItOnce) {
   b.Run();
   b.ExpectNaive();
   const SchedulerStats stats = b.scheduler.stats();
-  // One cold, one from the cut's checkpoint (or replayed), the others from the branch.
-  EXPECT_LE(stats.prefill_rows, 520u + 520u + 62u * 72u);
+  EXPECT_EQ(stats.prefill_rows, 520u + 63u * 72u) << "one cold, the others from the branch";
   EXPECT_EQ(b.outcomes[64].cached_tokens, 448);
   EXPECT_EQ(stats.preempted, 0u);
+}
+
+TEST(Sharing, TheFirstToBranchOffLeavesACheckpointForTheNext) {
+  Bench b(Options());
+  for (uint64_t i = 1; i <= 3; ++i) {
+    b.Submit(MakeRequest(i, 400, 4, 300, static_cast<int32_t>(i)));
+    b.Run();
+  }
+  b.ExpectNaive();
+  // Windows of 16 in six layers: 90 rows before the 256 shared ones end.
+  EXPECT_EQ(b.outcomes[2].cached_tokens, 256 - 90);
+  EXPECT_EQ(b.outcomes[3].cached_tokens, 256);
 }
 
 TEST(Sharing, TheSamePromptAgainRunsItsLastBlockAlone) {
@@ -225,6 +236,17 @@ TEST(Sharing, OthersPassTheHeld) {
   b.Submit(MakeRequest(3, 20, 4, 0, 1));
   b.Run();
   EXPECT_LT(b.outcomes[3].first_plan, b.outcomes[2].first_plan);
+}
+
+TEST(Sharing, ALongPromptLeavesMostCheckpointSlotsToOthers) {
+  SchedulerOptions o = Options();
+  o.checkpoints = 16;
+  o.checkpoint_interval_tokens = 64;
+  Bench b(o);
+  b.Submit(MakeRequest(1, 4000, 1));
+  b.Run();
+  EXPECT_LE(b.scheduler.stats().checkpoints_used, 16 / 4 + 1);
+  EXPECT_GE(b.scheduler.stats().checkpoints_used, 3);
 }
 
 TEST(Sharing, MissesSayWhy) {

@@ -89,6 +89,7 @@ struct Scheduler::State {
   bool SavePromised(const cache::BlockHash& hash, int64_t kind) const;
 
   // saves.cc: which checkpoints a sequence leaves.
+  void AddBranches(const Sequence& s, std::vector<int64_t>* at) const;
   void ChooseSaves(Sequence* s, const Match& match);
   int64_t SaveInterval(const Sequence& s) const;
   bool Worthwhile(const Sequence& s, int64_t position, int64_t exact_from) const;
