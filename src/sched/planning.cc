@@ -20,6 +20,8 @@ bool Scheduler::State::NextPlan(step::StepPlan* out) {
   int64_t budget = options.max_rows - decode_budget + PlanDecodes(decode_budget);
   budget = PlanPrefills(budget);
   Admit(&budget);
+  // What was kept for prompts and found none.
+  if (plan->rows.empty()) PlanDecodes(options.max_rows);
   CompactRunning();
   if (plan->rows.empty()) return false;
   FinishPlan();

@@ -202,7 +202,7 @@ class Soak {
 
 TEST(Soak, TokensAreThoseOfARequestAlone) {
   uint64_t finished = 0, preempted = 0, hits = 0;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     Soak soak(seed);
     soak.Run(1500);
