@@ -30,24 +30,24 @@ void OutputStage::Touch(Stream* stream) {
 }
 
 // Log-probabilities of a prompt come with chunks that bring no token, so no event tells of them.
-void OutputStage::HandlePrompts(const Report& report) {
+void OutputStage::HandlePromptLogprobs(const step::StepResult& result) {
+  if (prompt_logprobs_wanted_ == 0) return;
+  for (const step::SequenceResult& r : result.sequences) {
+    if (r.prompt_logprobs.empty()) continue;
+    const auto at = streams_.find(r.sequence);
+    if (at != streams_.end()) at->second->stream.OnPromptLogprobs(result.number, r.prompt_logprobs);
+  }
+}
+
+// In the order in which it happened: the planner took the result, then planned what begins.
+void OutputStage::Handle(const Report& report) {
+  for (const RecordRef& record : report.submitted) Begin(record);
+  if (report.job != nullptr) HandlePromptLogprobs(report.job->result);
+  for (const sched::Event& event : report.events) HandleEvent(event, report.at);
   for (const auto& [sequence, number] : report.prompt_starts) {
     const auto at = streams_.find(sequence);
     if (at != streams_.end()) at->second->stream.OnPromptStart(number);
   }
-  if (prompt_logprobs_wanted_ == 0 || report.job == nullptr) return;
-  for (const step::SequenceResult& result : report.job->result.sequences) {
-    if (result.prompt_logprobs.empty()) continue;
-    const auto at = streams_.find(result.sequence);
-    if (at == streams_.end()) continue;
-    at->second->stream.OnPromptLogprobs(report.job->result.number, result.prompt_logprobs);
-  }
-}
-
-void OutputStage::Handle(const Report& report) {
-  for (const RecordRef& record : report.submitted) Begin(record);
-  HandlePrompts(report);
-  for (const sched::Event& event : report.events) HandleEvent(event, report.at);
 }
 
 void OutputStage::HandleToken(Stream* stream, const step::SequenceResult& result, double at) {

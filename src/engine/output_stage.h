@@ -52,7 +52,7 @@ class OutputStage {
   };
 
   void Begin(const RecordRef& record);
-  void HandlePrompts(const Report& report);
+  void HandlePromptLogprobs(const step::StepResult& result);
   void HandleEvent(const sched::Event& event, double at);
   void HandleToken(Stream* stream, const step::SequenceResult& result, double at);
   void HandleAdmitted(Stream* stream, const sched::Event& event, double at);

@@ -28,11 +28,13 @@ using Command = std::variant<SubmitCommand, StopCommand>;
 
 // What one turn of the planner tells the output.
 struct Report {
-  std::vector<RecordRef> submitted = {};                          // new, before all else
-  std::vector<std::pair<uint64_t, uint64_t>> prompt_starts = {};  // sequence, step number
-  std::unique_ptr<Job> job = {};                                  // may be null
-  std::vector<sched::Event> events = {};                          // results point into the job
-  double at = 0;  // seconds since the engine started
+  std::vector<RecordRef> submitted = {};  // new, before all else
+  // Sequences that want log-probabilities of their prompt and begin in a step to come: number and
+  // step. After all else.
+  std::vector<std::pair<uint64_t, uint64_t>> prompt_starts = {};
+  std::unique_ptr<Job> job = {};          // may be null
+  std::vector<sched::Event> events = {};  // results point into the job
+  double at = 0;                          // seconds since the engine started
 
   bool empty() const {
     return submitted.empty() && prompt_starts.empty() && job == nullptr && events.empty();

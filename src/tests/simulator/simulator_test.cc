@@ -10,7 +10,7 @@ namespace {
 
 TEST(Simulator, EveryHistoryKeepsEveryPromise) {
   SimulationReport sum;
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
     const SimulationReport report = Simulate(seed, 800);
     ASSERT_EQ(report.problem, "") << "seed " << seed << ", step " << report.steps;
     sum.sequences += report.sequences;
