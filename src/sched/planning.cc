@@ -51,7 +51,9 @@ int64_t Scheduler::State::DecodeBudget() const {
   const int64_t decodes = static_cast<int64_t>(running.size()) - draining - under_way;
   const int64_t share = std::max<int64_t>(1, options.max_rows / 4);
   const bool crowded = decodes > options.max_rows - share;
-  const bool wanted = under_way > 0 || (!waiting.empty() && !free_slots.empty());
+  const bool may_begin =
+      !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != cache_epoch;
+  const bool wanted = under_way > 0 || may_begin;
   return crowded && wanted && next_number % 2 == 0 ? options.max_rows - share : options.max_rows;
 }
 
@@ -77,12 +79,7 @@ int64_t Scheduler::State::PlanDecodes(int64_t budget) {
 
 bool Scheduler::State::PlanDecode(Sequence* s) {
   if (!EnsureBlocks(s, s->planned + 1)) return false;
-  PlannedRows* rows = PlanRows(s, 1, false, true);
-  const bool saves = options.prefix_reuse && options.checkpoints > 0;
-  if (saves && s->planned % options.checkpoint_interval_tokens == 0) {
-    s->saves.push_back({s->planned, cache::CheckpointKind(s->planned, s->request.decoder_from)});
-    AttachSave(s, rows);
-  }
+  SaveWhenDue(s, PlanRows(s, 1, false, true));
   ++counters.decode_rows;
   return true;
 }
@@ -104,12 +101,10 @@ int64_t Scheduler::State::PlanPrefills(int64_t budget) {
 
 // As many known rows as the budget has, up to the next checkpoint. Returns their number.
 int64_t Scheduler::State::PlanChunk(Sequence* s, int64_t budget) {
-  int64_t end = std::min(s->known, s->planned + budget);
-  if (!s->saves.empty()) end = std::min(end, s->saves.back().position);
+  const int64_t end = ChunkEnd(*s, std::min(s->known, s->planned + budget));
   const int64_t count = end - s->planned;
   TW_CHECK(EnsureBlocks(s, end));
-  PlannedRows* rows = PlanRows(s, count, true, end == s->known);
-  if (!s->saves.empty() && s->saves.back().position == end) AttachSave(s, rows);
+  SaveWhenDue(s, PlanRows(s, count, true, end == s->known));
   counters.prefill_rows += static_cast<uint64_t>(count);
   return count;
 }

@@ -1,7 +1,7 @@
 // Which checkpoints a sequence leaves behind: where other prompts are likely to go on from.
 #include <algorithm>
 
-#include "base/check.h"
+#include "base/math.h"
 #include "sched/state.h"
 
 namespace thalweg::sched {
@@ -41,8 +41,8 @@ int64_t Scheduler::State::SaveInterval(const Sequence& s) const {
   return interval * (s.known / interval / share + 1);
 }
 
-bool Scheduler::State::Worthwhile(const Sequence& s, int64_t position, int64_t exact_from) const {
-  if (position <= s.start || position < exact_from || position > s.known) return false;
+// Nobody has saved it or is going to.
+bool Scheduler::State::Worthwhile(const Sequence& s, int64_t position) const {
   const cache::BlockHash& hash = s.chain[static_cast<size_t>(position / cache::kBlockTokens - 1)];
   const int64_t kind = cache::CheckpointKind(position, s.request.decoder_from);
   if (SavePromised(hash, kind)) return false;
@@ -64,46 +64,63 @@ void Scheduler::State::AddBranches(const Sequence& s, std::vector<int64_t>* at) 
 
 // The end of the prompt serves the same prompt again, the cut serves prompts that go on otherwise,
 // branches serve those that wait, the end of a hit that had to be replayed serves whoever shares
-// it; multiples of the interval serve the rest, and keep away from the others: a cut costs a step.
+// it. These are promised; the rest follows by interval.
 void Scheduler::State::ChooseSaves(Sequence* s, const Match& match) {
-  s->saves.clear();
   if (options.checkpoints == 0) return;
+  const int64_t from = std::max(s->start, match.start.exact_from);
+  s->save_interval = SaveInterval(*s);
+  s->next_save = base::RoundUp(from, cache::kBlockTokens) + s->save_interval;
   std::vector<int64_t> at = {BlockBoundary(s->prompt_tokens - 1),
                              BlockBoundary(s->request.decoder_from)};
   if (s->start < match.start.write_from) at.push_back(match.start.write_from);
   AddBranches(*s, &at);
-  const int64_t interval = SaveInterval(*s);
-  const std::vector<int64_t> fixed = at;
-  for (int64_t p = interval; p <= s->known; p += interval) {
-    const bool near = std::any_of(fixed.begin(), fixed.end(),
-                                  [&](int64_t f) { return std::abs(f - p) < interval / 2; });
-    if (!near) at.push_back(p);
-  }
   std::sort(at.begin(), at.end(), std::greater<>());
   at.erase(std::unique(at.begin(), at.end()), at.end());
   for (const int64_t p : at) {
-    if (!Worthwhile(*s, p, match.start.exact_from)) continue;
-    const int64_t kind = cache::CheckpointKind(p, s->request.decoder_from);
-    s->saves.push_back({p, kind});
-    promised_saves.push_back({s->chain[static_cast<size_t>(p / cache::kBlockTokens - 1)], kind, s});
+    const bool ahead = p > s->start && p >= from && p <= s->known;
+    if (!ahead || !Worthwhile(*s, p)) continue;
+    s->saves.push_back(p);
+    promised_saves.push_back({s->chain[static_cast<size_t>(p / cache::kBlockTokens - 1)],
+                              cache::CheckpointKind(p, s->request.decoder_from), s});
   }
 }
 
-// The rows end where the next save is due. Without a free slot nothing is saved, nor promised.
-void Scheduler::State::AttachSave(Sequence* s, PlannedRows* rows) {
-  const Save save = s->saves.back();
-  s->saves.pop_back();
-  const int32_t slot = cache.TakeCheckpoint();
-  if (slot != kNone) {
-    rows->save = slot;
-    rows->save_kind = save.kind;
-    plan->rows.back().save_checkpoint = slot;
+// Not shortly before one that is due anyway.
+bool Scheduler::State::IntervalIsOver(const Sequence& s, int64_t position) const {
+  if (s.save_interval == 0 || position < s.next_save) return false;
+  return s.saves.empty() || s.saves.back() - position >= s.save_interval / 2;
+}
+
+// Where rows end that could go on to `end`. For an interval they give up less than a block: to end
+// at its multiples would cut most steps in two.
+int64_t Scheduler::State::ChunkEnd(const Sequence& s, int64_t end) const {
+  if (!s.saves.empty()) end = std::min(end, s.saves.back());
+  const int64_t boundary = BlockBoundary(end);
+  const bool cut = end < s.known && boundary > s.planned && IntervalIsOver(s, boundary);
+  return cut ? boundary : end;
+}
+
+void Scheduler::State::SaveWhenDue(Sequence* s, PlannedRows* rows) {
+  const int64_t at = rows->end;
+  if (at % cache::kBlockTokens != 0) return;
+  const bool promised = !s->saves.empty() && s->saves.back() == at;
+  if (promised) {
+    s->saves.pop_back();
+  } else if (!IntervalIsOver(*s, at)) {
     return;
   }
-  const auto block = static_cast<size_t>(save.position / cache::kBlockTokens - 1);
-  std::erase_if(promised_saves, [&](const PromisedSave& p) {
-    return p.by == s && block < s->chain.size() && p.hash == s->chain[block];
-  });
+  s->next_save = at + s->save_interval;
+  rows->save = cache.TakeCheckpoint();
+  rows->save_kind = cache::CheckpointKind(at, s->request.decoder_from);
+  plan->rows.back().save_checkpoint = rows->save;
+  if (promised && rows->save == kNone) WithdrawSave(s, at);
+}
+
+void Scheduler::State::WithdrawSave(const Sequence* s, int64_t position) {
+  const auto block = static_cast<size_t>(position / cache::kBlockTokens - 1);
+  if (block >= s->chain.size()) return;
+  std::erase_if(promised_saves,
+                [&](const PromisedSave& p) { return p.by == s && p.hash == s->chain[block]; });
 }
 
 // The plan has retired: the checkpoint can be found from now on, if its block can.
@@ -111,16 +128,14 @@ void Scheduler::State::SettleSave(const PlannedRows& rows, bool done) {
   if (rows.save == kNone) return;
   const Sequence* s = rows.sequence;
   const int64_t blocks = rows.end / cache::kBlockTokens;
-  const auto block = static_cast<size_t>(blocks - 1);
   if (done && s->published >= blocks) {
-    cache.BindCheckpoint(rows.save, cache.Find(s->chain[block]), rows.save_kind);
+    const cache::BlockHash& hash = s->chain[static_cast<size_t>(blocks - 1)];
+    cache.BindCheckpoint(rows.save, cache.Find(hash), rows.save_kind);
     ++cache_epoch;
   } else {
     cache.AbandonCheckpoint(rows.save);
   }
-  if (block >= s->chain.size()) return;
-  std::erase_if(promised_saves,
-                [&](const PromisedSave& p) { return p.by == s && p.hash == s->chain[block]; });
+  WithdrawSave(s, rows.end);
 }
 
 }  // namespace thalweg::sched

@@ -175,6 +175,7 @@ void Scheduler::State::LetGo(Sequence* s) {
   s->reserved_blocks = 0;
   WithdrawPromises(s);
   s->saves.clear();
+  s->save_interval = 0;
   ++draining;
 }
 

@@ -216,7 +216,7 @@ TEST(Sharing, WhoMayNotReuseNeitherTakesNorWaits) {
 
 TEST(Sharing, AHeldRequestGoesOnWhenItsProducerDies) {
   SchedulerOptions o = Options();
-  o.max_rows = 1024;
+  o.max_rows = 2048;
   Bench b(o);
   b.Submit(MakeRequest(1, 2000, 4));
   b.Submit(MakeRequest(2, 2000, 4));
@@ -247,6 +247,35 @@ TEST(Sharing, ALongPromptLeavesMostCheckpointSlotsToOthers) {
   b.Run();
   EXPECT_LE(b.scheduler.stats().checkpoints_used, 16 / 4 + 1);
   EXPECT_GE(b.scheduler.stats().checkpoints_used, 3);
+}
+
+TEST(Sharing, IntervalsCostLessThanABlockOfAStep) {
+  SchedulerOptions o = Options();
+  o.max_rows = 200;
+  o.checkpoint_interval_tokens = 256;
+  o.overlap_depth = 0;
+  Bench b(o);
+  b.Submit(MakeRequest(1, 2000, 1));
+  int64_t steps = 0;
+  for (; b.Plan(); ++steps) {
+    EXPECT_TRUE(b.plan.rows[0].start + 200 >= 1984 || b.RowsOf(1) > 200 - 64);
+    b.Advance();
+  }
+  EXPECT_LE(steps, 14);
+  EXPECT_GE(b.scheduler.stats().checkpoints_used, 5);
+}
+
+TEST(Plans, RowsKeptForPromptsThatCannotBeginAreGivenBack) {
+  SchedulerOptions o = Options();
+  o.max_rows = 1;
+  o.blocks = 4;
+  Bench b(o);
+  b.Submit(MakeRequest(1, 10, 200));
+  b.Submit(MakeRequest(2, 10, 200, 0, 1));
+  b.Run();
+  b.ExpectNaive();
+  EXPECT_EQ(b.outcomes[1].tokens.size(), 200u);
+  EXPECT_EQ(b.outcomes[2].tokens.size(), 200u);
 }
 
 TEST(Sharing, MissesSayWhy) {

@@ -20,12 +20,6 @@ enum class Phase : uint8_t {
   kEnded,    // its kFinished event is out; forgotten once nothing under way uses it
 };
 
-// A checkpoint that a sequence means to leave behind.
-struct Save {
-  int64_t position = 0;  // of a block's end
-  int64_t kind = 0;      // cache::CheckpointKind
-};
-
 struct Sequence {
   Request request = {};
   Phase phase = Phase::kWaiting;
@@ -57,10 +51,14 @@ struct Sequence {
   int64_t known = 0;  // tokens known at admission: rows below are prefill
   int64_t planned = 0;
   int64_t retired = 0;
-  int64_t published = 0;         // blocks that have a name
-  int32_t tail_entry = kNone;    // of the last of them
-  int64_t promised_end = 0;      // blocks [published, promised_end) stand in the promise index
-  std::vector<Save> saves = {};  // ahead, the next one last
+  int64_t published = 0;       // blocks that have a name
+  int32_t tail_entry = kNone;  // of the last of them
+  int64_t promised_end = 0;    // blocks [published, promised_end) stand in the promise index
+  // Checkpoints that it means to leave: rows end at these positions (the next one last), and no
+  // further apart than the interval somewhere at a block's end.
+  std::vector<int64_t> saves = {};
+  int64_t save_interval = 0;  // 0: none
+  int64_t next_save = 0;      // by interval, here or behind
   int32_t plans_in_flight = 0;
   bool broken = false;  // a step of it failed: nothing that follows may be shared
   bool spared = false;  // it lost a prefill to forced preemption since its last token

@@ -92,8 +92,11 @@ struct Scheduler::State {
   void AddBranches(const Sequence& s, std::vector<int64_t>* at) const;
   void ChooseSaves(Sequence* s, const Match& match);
   int64_t SaveInterval(const Sequence& s) const;
-  bool Worthwhile(const Sequence& s, int64_t position, int64_t exact_from) const;
-  void AttachSave(Sequence* s, PlannedRows* rows);
+  bool Worthwhile(const Sequence& s, int64_t position) const;
+  bool IntervalIsOver(const Sequence& s, int64_t position) const;
+  int64_t ChunkEnd(const Sequence& s, int64_t end) const;
+  void SaveWhenDue(Sequence* s, PlannedRows* rows);
+  void WithdrawSave(const Sequence* s, int64_t position);
   void SettleSave(const PlannedRows& rows, bool done);
 
   // preemption.cc
