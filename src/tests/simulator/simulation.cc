@@ -69,6 +69,7 @@ sched::SchedulerOptions RandomOptions(Script* script) {
 struct Observed {
   std::vector<int32_t> tokens;
   std::string text;
+  std::vector<step::PositionLogprobs> prompt_logprobs;
   bool ended = false;
 };
 
@@ -211,7 +212,7 @@ class Simulation {
     request.seed = static_cast<uint64_t>(script_.Below(3));
     request.n = script_.OneIn(6) ? 3 : 1;
     if (script_.OneIn(2)) request.sampling.end_tokens = {kEndToken};
-    if (script_.OneIn(20)) request.sampling.prompt_logprobs = 0;
+    if (script_.OneIn(8)) request.sampling.prompt_logprobs = 0;
     if (script_.OneIn(3))
       request.stop = {std::string(1, static_cast<char>(32 + script_.Below(18))), "0!"};
     request.include_stop = script_.OneIn(2);
@@ -279,11 +280,14 @@ class Simulation {
     }
     for (const engine::TokenOutput& token : output.tokens) seen.tokens.push_back(token.id);
     seen.text += output.text;
+    seen.prompt_logprobs.insert(seen.prompt_logprobs.end(), output.prompt_logprobs.begin(),
+                                output.prompt_logprobs.end());
     report_.tokens += output.tokens.size();
     if (output.finish == FinishReason::kNone) return;
     seen.ended = true;
     ++report_.sequences;
     CheckTokens(at->second, output.index, seen);
+    CheckPromptLogprobs(at->second, seen);
     CheckFinish(at->second, output, seen);
   }
 
@@ -294,6 +298,19 @@ class Simulation {
     const auto alone = sched::NaiveTokens(options_.reach, prompt, submitted.decoder_from, seed,
                                           static_cast<int64_t>(seen.tokens.size()));
     if (seen.tokens != alone) Problem("tokens differ from those of the sequence alone");
+  }
+
+  // Those of every prompt token but the first, once, with the first token.
+  void CheckPromptLogprobs(const Submitted& submitted, const Observed& seen) {
+    const auto& prompt = std::get<std::vector<int32_t>>(submitted.request.prompt);
+    const bool wanted = submitted.request.sampling.prompt_logprobs >= 0 && !seen.tokens.empty();
+    if (seen.prompt_logprobs.size() != (wanted ? prompt.size() - 1 : 0))
+      return Problem("log-probabilities of the prompt are missing or too many");
+    for (size_t i = 0; i < seen.prompt_logprobs.size(); ++i) {
+      const auto expected = FakeLogprobs(prompt[i + 1], static_cast<int64_t>(i) + 1);
+      if (seen.prompt_logprobs[i].chosen.logprob != expected.chosen.logprob)
+        Problem("wrong log-probabilities of the prompt");
+    }
   }
 
   void CheckFinish(const Submitted& submitted, const Output& output, const Observed& seen) {
