@@ -21,7 +21,9 @@ void Scheduler::State::Admit(int64_t* budget) {
   while (*budget > 0 && under_way < options.max_prefills) {
     if (at >= waiting.size() || at >= kAdmissionScan) return;
     Sequence* s = waiting[at];
-    if (Held(s)) {
+    // What cannot begin anyway is not looked up again: its prefix may be long.
+    const bool no_room = free_slots.empty() || s->blocked_at == room_epoch;
+    if (no_room ? s->held : Held(s)) {
       ++at;
       continue;
     }
@@ -35,7 +37,7 @@ void Scheduler::State::Admit(int64_t* budget) {
 }
 
 bool Scheduler::State::TryAdmit(Sequence* s, int64_t* budget) {
-  if (free_slots.empty() || s->blocked_at == cache_epoch) return false;
+  if (free_slots.empty() || s->blocked_at == room_epoch) return false;
   const Match match = FindMatch(*s);
   // The hit is pinned first, so that nothing that follows can evict it.
   for (const int32_t entry : match.entries) s->blocks.push_back(cache.Acquire(entry));
@@ -44,7 +46,7 @@ bool Scheduler::State::TryAdmit(Sequence* s, int64_t* budget) {
     for (size_t b = s->blocks.size(); b-- > 0;) cache.Release(s->blocks[b]);
     s->blocks.clear();
     s->reserved_blocks = 0;
-    s->blocked_at = cache_epoch;
+    s->blocked_at = room_epoch;
     return false;
   }
   outstanding += s->missing_reservation();

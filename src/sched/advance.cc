@@ -49,7 +49,6 @@ void Scheduler::State::Publish(Sequence* s) {
     s->tail_entry = cache.Publish(s->blocks[at], s->chain[at], s->tail_entry);
   }
   s->published = complete;
-  ++cache_epoch;
 }
 
 void Scheduler::State::TakeToken(Sequence* s, const step::SequenceResult& result) {

@@ -52,7 +52,7 @@ int64_t Scheduler::State::DecodeBudget() const {
   const int64_t share = std::max<int64_t>(1, options.max_rows / 4);
   const bool crowded = decodes > options.max_rows - share;
   const bool may_begin =
-      !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != cache_epoch;
+      !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != room_epoch;
   const bool wanted = under_way > 0 || may_begin;
   return crowded && wanted && next_number % 2 == 0 ? options.max_rows - share : options.max_rows;
 }

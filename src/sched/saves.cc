@@ -131,7 +131,6 @@ void Scheduler::State::SettleSave(const PlannedRows& rows, bool done) {
   if (done && s->published >= blocks) {
     const cache::BlockHash& hash = s->chain[static_cast<size_t>(blocks - 1)];
     cache.BindCheckpoint(rows.save, cache.Find(hash), rows.save_kind);
-    ++cache_epoch;
   } else {
     cache.AbandonCheckpoint(rows.save);
   }

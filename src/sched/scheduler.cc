@@ -183,7 +183,7 @@ void Scheduler::State::ReleaseWhenIdle(Sequence* s) {
   if (s->plans_in_flight > 0) return;
   for (size_t b = s->blocks.size(); b-- > 0;) cache.Release(s->blocks[b]);
   s->blocks.clear();
-  ++cache_epoch;
+  ++room_epoch;
   --draining;
   pending_closes.push_back(s->slot);
   free_slots.push_back(s->slot);
@@ -222,7 +222,7 @@ SchedulerStats Scheduler::stats() const { return state_->Stats(); }
 Status Scheduler::Audit() const { return state_->Audit(); }
 void Scheduler::DropCache() {
   state_->cache.DropCached();
-  ++state_->cache_epoch;
+  ++state_->room_epoch;
 }
 
 }  // namespace thalweg::sched

@@ -40,7 +40,7 @@ struct Sequence {
   cache::BlockHash held_on = {};
   int64_t held_kind = 0;
   int32_t holds = 0;
-  uint64_t blocked_at = 0;  // no room was found at this state of the cache; 0: not tried
+  uint64_t blocked_at = 0;  // no room was found at this Scheduler::State::room_epoch; 0: not tried
   bool counted = false;     // in the statistics of prompts
 
   // While it has a slot. Rows [start, planned) are in plans, rows below `retired` are computed.

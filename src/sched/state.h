@@ -121,8 +121,8 @@ struct Scheduler::State {
 
   const SchedulerOptions options;
   cache::BlockCache cache;
-  // Moves whenever blocks or names come back: what found no room before may find some now.
-  uint64_t cache_epoch = 1;
+  // Moves whenever blocks come back: what found no room before may find some now.
+  uint64_t room_epoch = 1;
   int64_t outstanding = 0;  // blocks promised to running sequences and not taken yet
 
   std::unordered_map<uint64_t, std::unique_ptr<Sequence>> sequences;  // submit, stop, end
