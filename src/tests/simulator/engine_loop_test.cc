@@ -344,6 +344,23 @@ TEST(EngineLoop, TheWatchdogNamesAStepThatHangsOnce) {
   EXPECT_NE(text.find("1 rows of 1 sequences"), std::string::npos) << text;
 }
 
+// What was planned by then still runs; nothing is planned for it any more.
+TEST(EngineLoop, AStopStringIsHeardByTheScheduler) {
+  Ledger ledger;
+  auto engine = StartEngine(Scheduling(1), {}, 1000);
+  GenerateRequest request;
+  request.prompt = std::vector<int32_t>{1, 2, 3};
+  request.max_tokens = 400;
+  for (char c = 0x20; c < 0x32; ++c) request.stop.emplace_back(1, c);
+  ASSERT_TRUE(engine->Submit(std::move(request), ledger.Sink("one")).ok());
+  engine->Drain(false);
+  for (int i = 0; i < 2000 && engine->metrics().scheduler.running > 0; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_EQ(ledger.Count(FinishReason::kStop), 1u);
+  EXPECT_EQ(engine->metrics().scheduler.running, 0);
+  EXPECT_LT(engine->metrics().steps, 100u);
+}
+
 TEST(EngineLoop, ASlowSinkDoesNotHoldUpSteps) {
   auto engine = StartEngine(Scheduling(1), {}, 0);
   std::atomic<uint64_t> steps_at_first = 0;

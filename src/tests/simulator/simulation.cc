@@ -1,8 +1,11 @@
 #include "tests/simulator/simulation.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstring>
 #include <deque>
 #include <limits>
 #include <map>
@@ -27,6 +30,18 @@ constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 constexpr int32_t kEndToken = 3;
 constexpr int64_t kMaxOpen = 24;          // sequences that may be under way
 constexpr int64_t kStepsToDrain = 20000;  // more than any backlog of kMaxOpen takes
+
+// A check that fails ends the program: the seed must be on the screen by then.
+char seed_line[64] = {};
+
+void NameSeedOnAbort(uint64_t seed) {
+  const std::string line = fmt::format("simulation with seed {}\n", seed);
+  line.copy(seed_line, sizeof(seed_line) - 1);
+  seed_line[line.size()] = '\0';
+  std::signal(SIGABRT, [](int) {
+    if (write(STDERR_FILENO, seed_line, std::strlen(seed_line)) < 0) return;
+  });
+}
 
 // Tokens of the fake model are bytes of text.
 const text::Tokenizer& Bytes() {
@@ -395,6 +410,7 @@ class Simulation {
 }  // namespace
 
 SimulationReport Simulate(uint64_t seed, uint64_t steps) {
+  NameSeedOnAbort(seed);
   Simulation simulation(seed);
   return simulation.Run(steps);
 }
