@@ -187,9 +187,9 @@ void BlockCache::UnlinkCheckpoint(int32_t entry, int32_t slot) {
   slots_.set_next(before, slots_.next(slot));
 }
 
-void BlockCache::BindCheckpoint(int32_t slot, int32_t entry, int64_t kind) {
+void BlockCache::BindCheckpoint(int32_t slot, int32_t entry, int64_t kind, int64_t floor) {
   if (FindCheckpoint(entry, kind) != kNone) return slots_.Free(slot);
-  slots_.Bind(slot, entry, kind, EntryAt(entry).checkpoint);
+  slots_.Bind(slot, entry, kind, floor, EntryAt(entry).checkpoint);
   EntryAt(entry).checkpoint = slot;
 }
 

@@ -54,8 +54,10 @@ class BlockCache {
 
   // A slot for a checkpoint that a plan will write, or kNone when all are pinned.
   int32_t TakeCheckpoint();
-  // It was written, at the end of the entry's block. Dropped when the entry has one of that kind.
-  void BindCheckpoint(int32_t slot, int32_t entry, int64_t kind);
+  // It was written, at the end of the entry's block, by a sequence whose decoder began at `floor`.
+  // Dropped when the entry has one of that kind.
+  void BindCheckpoint(int32_t slot, int32_t entry, int64_t kind, int64_t floor);
+  int64_t checkpoint_floor(int32_t slot) const { return slots_.floor(slot); }
   // It was not.
   void AbandonCheckpoint(int32_t slot) { slots_.Free(slot); }
   // The entry's checkpoint of that kind, or kNone. Any kind: see AnyCheckpoint.

@@ -112,7 +112,7 @@ class Model {
     const int32_t slot = cache_.TakeCheckpoint();
     ASSERT_NE(slot, BlockCache::kNone);
     saved_[slot] = {u.path[u.published - 1], kind};
-    cache_.BindCheckpoint(slot, u.tail, kind);
+    cache_.BindCheckpoint(slot, u.tail, kind, 0);
   }
 
   void Check() {
@@ -167,7 +167,7 @@ void CacheChain(BlockCache* cache, uint64_t base, int64_t blocks, bool checkpoin
     held.push_back(cache->Take());
     tail = cache->Publish(held.back(), Name(base + static_cast<uint64_t>(i) + 1), tail);
   }
-  if (checkpoint) cache->BindCheckpoint(cache->TakeCheckpoint(), tail, 0);
+  if (checkpoint) cache->BindCheckpoint(cache->TakeCheckpoint(), tail, 0, 0);
   for (const int32_t block : held) cache->Release(block);
 }
 
@@ -227,8 +227,9 @@ TEST(BlockCache, PinnedCheckpointsStay) {
   BlockCache cache(4, 1);
   const int32_t block = cache.Take();
   const int32_t entry = cache.Publish(block, Name(1), BlockCache::kNone);
-  cache.BindCheckpoint(cache.TakeCheckpoint(), entry, 7);
+  cache.BindCheckpoint(cache.TakeCheckpoint(), entry, 7, 9);
   const int32_t slot = cache.FindCheckpoint(entry, 7);
+  EXPECT_EQ(cache.checkpoint_floor(slot), 9);
   cache.PinCheckpoint(slot);
   EXPECT_EQ(cache.TakeCheckpoint(), BlockCache::kNone);
   cache.UnpinCheckpoint(slot);

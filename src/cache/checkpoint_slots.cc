@@ -27,12 +27,13 @@ int32_t CheckpointSlots::Take(int32_t* owner) {
   return slot;
 }
 
-void CheckpointSlots::Bind(int32_t slot, int32_t entry, int64_t kind, int32_t next) {
+void CheckpointSlots::Bind(int32_t slot, int32_t entry, int64_t kind, int64_t floor, int32_t next) {
   Slot& s = At(slot);
   TW_CHECK(s.use == Use::kWriting);
   s.use = Use::kReady;
   s.entry = entry;
   s.kind = kind;
+  s.floor = floor;
   s.next = next;
   Link(slot);
 }

@@ -22,7 +22,8 @@ class CheckpointSlots {
   // entry whose checkpoint had to go, or kNone.
   int32_t Take(int32_t* owner);
   // The copy exists: from now on it belongs to `entry`, with `next` behind it in the entry's list.
-  void Bind(int32_t slot, int32_t entry, int64_t kind, int32_t next);
+  // `floor`: where the decoder of its sequence began.
+  void Bind(int32_t slot, int32_t entry, int64_t kind, int64_t floor, int32_t next);
   // Free again. Neither pinned by a reader nor in any list any more.
   void Free(int32_t slot);
   // A plan under way reads it. Pinning is a use.
@@ -31,6 +32,7 @@ class CheckpointSlots {
 
   int32_t entry(int32_t slot) const { return At(slot).entry; }
   int64_t kind(int32_t slot) const { return At(slot).kind; }
+  int64_t floor(int32_t slot) const { return At(slot).floor; }
   int32_t next(int32_t slot) const { return At(slot).next; }
   void set_next(int32_t slot, int32_t next) { At(slot).next = next; }
   int32_t pins(int32_t slot) const { return At(slot).pins; }
@@ -44,6 +46,7 @@ class CheckpointSlots {
     Use use = Use::kFree;
     int32_t entry = kNone;
     int64_t kind = 0;
+    int64_t floor = 0;
     int32_t next = kNone;   // of the same entry
     int32_t pins = 0;       // of readers
     int32_t older = kNone;  // ready ones, by last use

@@ -16,7 +16,7 @@ ReuseStart FromCheckpoint(const ReuseQuery& q) {
   ReuseStart s = FromZero(q);
   s.start = q.checkpoint;
   s.restore = true;
-  s.decoder_floor = q.checkpoint > q.decoder_from ? q.decoder_from : 0;
+  if (q.checkpoint > q.decoder_from) s.decoder_from = s.decoder_floor = q.checkpoint_floor;
   s.exact_from = q.checkpoint;
   return s;
 }

@@ -22,7 +22,9 @@
 // computed whole.
 //
 // A checkpoint at C restores what rows from C on look at. Encoder windows are the same whatever D
-// is, so at C <= D any will do; above D its decoder must have begun at the same D.
+// is, so at C <= D any will do; above D its decoder must have begun at the same D, or have been
+// replayed to what it would be then. Rows from C on look at nothing below the floor that it was
+// replayed from, so this floor stays in force.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +50,8 @@ struct ReuseQuery {
   int64_t decoder_from = 0;  // D of the sequence
   // The largest C <= hit with a checkpoint that serves this sequence; 0: none.
   int64_t checkpoint = 0;
+  // Where the decoder of the sequence that left it began: at D, or behind where it was replayed.
+  int64_t checkpoint_floor = 0;
 };
 
 // The fields of step::SequenceStart that follow from the cache.
@@ -63,7 +67,7 @@ struct ReuseStart {
   int64_t exact_from = 0;
 };
 
-// Which checkpoints serve: any at or below D, above it those whose decoder began at D.
+// Which checkpoints serve: any at or below D, above it those of sequences with the same D.
 inline constexpr int64_t kEncoderOnly = -1;
 inline int64_t CheckpointKind(int64_t position, int64_t decoder_from) {
   return position > decoder_from ? decoder_from : kEncoderOnly;

@@ -163,7 +163,13 @@ TEST(Reuse, ACheckpointIsExactAndTakenWhenItSavesRows) {
   int64_t restored = 0;
   ForAllCases([&](Case c) {
     const int64_t replay = Choose(c).start;
-    for (c.query.checkpoint = 2; c.query.checkpoint <= c.query.hit; c.query.checkpoint += 6) {
+    for (c.query.checkpoint = 2; c.query.checkpoint <= c.query.hit; c.query.checkpoint += 3) {
+      // Its decoder began where this one's does, or as late as a replay lets it.
+      const int64_t latest = c.query.checkpoint - c.reach.window + 1;
+      c.query.checkpoint_floor = c.query.decoder_from;
+      if (c.query.checkpoint % 2 == 0) {
+        c.query.checkpoint_floor = std::max(c.query.decoder_from, latest);
+      }
       const ReuseStart s = Choose(c);
       EXPECT_EQ(s.restore, c.query.checkpoint >= replay) << Name(c);
       EXPECT_EQ(s.start, std::max(replay, c.query.checkpoint));

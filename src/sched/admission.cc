@@ -81,7 +81,9 @@ Match Scheduler::State::FindMatch(const Sequence& s) const {
     const int32_t entry = match.entries[static_cast<size_t>(b)];
     match.checkpoint = kind == cache::kEncoderOnly ? cache.AnyCheckpoint(entry)
                                                    : cache.FindCheckpoint(entry, kind);
-    if (match.checkpoint != kNone) query.checkpoint = position;
+    if (match.checkpoint == kNone) continue;
+    query.checkpoint = position;
+    query.checkpoint_floor = cache.checkpoint_floor(match.checkpoint);
   }
   // What was preempted goes on as it began, as far as that can be had.
   const PrefixExactness exactness = s.counted ? PrefixExactness::kExact : options.exactness;
@@ -106,6 +108,7 @@ void Scheduler::State::Begin(Sequence* s, const Match& match) {
   free_slots.pop_back();
   s->start = s->planned = s->retired = match.start.start;
   s->known = s->known_tokens();
+  s->decoder_floor = match.start.decoder_from;
   s->published = static_cast<int64_t>(match.entries.size());
   s->tail_entry = match.entries.empty() ? kNone : match.entries.back();
   s->broken = false;

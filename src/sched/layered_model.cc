@@ -112,6 +112,8 @@ void Device::Begin(const step::SequenceStart& start) {
   if (start.restore_checkpoint < 0) return;
   const Saved& saved = saved_[static_cast<size_t>(start.restore_checkpoint)];
   TW_CHECK_EQ(saved.position, start.start);
+  // Decoder rows that begin elsewhere than this sequence is told are not those it wants.
+  if (start.start > start.decoder_from) TW_CHECK_EQ(saved.decoder_from, start.decoder_from);
   slot.state = saved.state;
 }
 
@@ -132,7 +134,8 @@ step::SequenceResult Device::RunRows(const step::StepPlan& plan, const step::Seq
   slot.next = rows.start + rows.count;
   rows_run_ += rows.count;
   if (rows.save_checkpoint >= 0) {
-    saved_[static_cast<size_t>(rows.save_checkpoint)] = {slot.next, slot.state};
+    saved_[static_cast<size_t>(rows.save_checkpoint)] = {slot.next, slot.start.decoder_from,
+                                                         slot.state};
   }
   step::SequenceResult result = {.slot = rows.slot, .sequence = rows.sequence};
   if (!rows.sample) return result;

@@ -49,6 +49,7 @@ class Device {
   };
   struct Saved {
     int64_t position = -1;
+    int64_t decoder_from = 0;
     Bounded state;
   };
 

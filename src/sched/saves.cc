@@ -130,7 +130,7 @@ void Scheduler::State::SettleSave(const PlannedRows& rows, bool done) {
   const int64_t blocks = rows.end / cache::kBlockTokens;
   if (done && s->published >= blocks) {
     const cache::BlockHash& hash = s->chain[static_cast<size_t>(blocks - 1)];
-    cache.BindCheckpoint(rows.save, cache.Find(hash), rows.save_kind);
+    cache.BindCheckpoint(rows.save, cache.Find(hash), rows.save_kind, s->decoder_floor);
   } else {
     cache.AbandonCheckpoint(rows.save);
   }

@@ -51,6 +51,7 @@ struct Sequence {
   int64_t known = 0;  // tokens known at admission: rows below are prefill
   int64_t planned = 0;
   int64_t retired = 0;
+  int64_t decoder_floor = 0;   // where its decoder began: at the cut, or behind it after a replay
   int64_t published = 0;       // blocks that have a name
   int32_t tail_entry = kNone;  // of the last of them
   int64_t promised_end = 0;    // blocks [published, promised_end) stand in the promise index
