@@ -58,7 +58,8 @@ TEST(RequestJson, ContentMayBePartsOfText) {
   const auto request = SingleFromJson(
       R"({"prompt": {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"},
                                                                {"type": "text", "text": "b"}]},
-                                  {"role": "assistant", "content": null, "reasoning_content": "r"}]}})");
+                                  {"role": "assistant", "content": null,
+                                   "reasoning_content": "r"}]}})");
   ASSERT_TRUE(request.ok()) << request.status().message();
   const auto& conversation = std::get<Conversation>(request->prompt);
   EXPECT_EQ(conversation.messages.at(0).content, "a\n\nb");

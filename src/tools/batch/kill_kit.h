@@ -43,25 +43,26 @@ class KillKit {
   }
   ~KillKit() { fs::remove_all(folder_); }
 
-  // Runs to the end; seconds that it took.
-  double RunUndisturbed(const std::string& out) const {
-    const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(Wait(Start(out)), 0);
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  void RunToTheEnd(const std::string& out) const { EXPECT_EQ(Wait(Start(out)), 0); }
+
+  // Starts it and ends it when it has written a random share of the `bytes` of an undisturbed run,
+  // so often; then lets it come to its end.
+  void RunWithKills(const std::string& out, uint64_t bytes) const {
+    for (int i = 0; i < plan_.kills; ++i) {
+      const uint64_t before = Size(out);
+      const pid_t program = Start(out);
+      WaitForSize(out, before + static_cast<uint64_t>(Share(i) * static_cast<double>(bytes)));
+      kill(program, plan_.signal);
+      EXPECT_NE(Wait(program), 0) << "it had come to its end before it was killed";
+    }
+    EXPECT_LT(Size(out), bytes);
+    RunToTheEnd(out);
   }
 
-  // Starts it and ends it after a random share of `seconds`, so often; then lets it come to its
-  // end.
-  void RunWithKills(const std::string& out, double seconds) const {
-    int interrupted = 0;
-    for (int i = 0; i < plan_.kills; ++i) {
-      const pid_t program = Start(out);
-      std::this_thread::sleep_for(std::chrono::duration<double>(seconds * Share(i)));
-      kill(program, plan_.signal);
-      interrupted += Wait(program) == 0 ? 0 : 1;
-    }
-    EXPECT_GT(interrupted, 0) << "every run had come to its end before it was killed";
-    EXPECT_EQ(Wait(Start(out)), 0);
+  uint64_t Size(const std::string& out) const {
+    std::error_code error;
+    const uint64_t size = fs::file_size(folder_ / out, error);
+    return error ? 0 : size;
   }
 
   // Lines by number. Fails when one is there twice, or torn.
@@ -80,11 +81,19 @@ class KillKit {
  private:
   static std::string Number(int64_t value) { return std::to_string(value); }
 
-  // Between 5 % and 60 % of the time that is left for a run.
+  // All of them together come to less than the whole.
   double Share(int i) const {
     const auto words =
         base::Philox4x32({static_cast<uint32_t>(i), 0, 0, 0}, base::PhiloxKeyOf(plan_.seed));
-    return (0.05 + 0.55 * base::OpenUnit(words[0])) / plan_.kills * 2;
+    return base::OpenUnit(words[0]) * 0.8 / plan_.kills;
+  }
+
+  void WaitForSize(const std::string& out, uint64_t bytes) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(2);
+    while (Size(out) <= bytes) {
+      ASSERT_LT(std::chrono::steady_clock::now(), end) << "it writes nothing";
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
   }
 
   pid_t Start(const std::string& out) const {
@@ -113,10 +122,10 @@ class KillKit {
 // Exactly one result for each line, equal to that of an undisturbed run.
 inline void ExpectKillsChangeNothing(const KillPlan& plan) {
   const KillKit kit(plan);
-  const double seconds = kit.RunUndisturbed("whole");
+  kit.RunToTheEnd("whole");
   const auto expected = kit.Results("whole");
   ASSERT_EQ(expected.size(), static_cast<size_t>(plan.lines));
-  kit.RunWithKills("killed", seconds);
+  kit.RunWithKills("killed", kit.Size("whole"));
   EXPECT_EQ(kit.Results("killed"), expected) << "seed of the moments: " << plan.seed;
 }
 
