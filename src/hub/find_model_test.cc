@@ -200,6 +200,8 @@ TEST(Environment, WhereTheCacheIs) {
   EXPECT_EQ(cache({{"HF_HOME", "/h"}, {"XDG_CACHE_HOME", "/x"}}), "/h/hub");
   EXPECT_EQ(cache({{"XDG_CACHE_HOME", "/x"}}), "/x/huggingface/hub");
   EXPECT_TRUE(cache({}).string().ends_with(".cache/huggingface/hub"));
+  EXPECT_EQ(cache({{"HF_HUB_CACHE", "~/c"}}),
+            cache({}).parent_path().parent_path().parent_path() / "c");
 }
 
 TEST(Environment, TokensSwitchesAndAddresses) {

@@ -16,7 +16,13 @@ namespace fs = std::filesystem;
 
 constexpr const char* kEndpoint = "https://huggingface.co";
 
-fs::path PathFrom(const char* variable) { return base::ReadEnvironment(variable).value_or(""); }
+// A path from the environment. "~/" is the home folder, which a shell expands only where it is
+// bare.
+fs::path PathFrom(const char* variable) {
+  const std::string value = base::ReadEnvironment(variable).value_or("");
+  if (!value.starts_with("~/")) return value;
+  return fs::path(base::ReadEnvironment("HOME").value_or("")) / value.substr(2);
+}
 
 // $HF_HOME, else $XDG_CACHE_HOME/huggingface, else ~/.cache/huggingface. Empty: there is no home.
 fs::path HubHome() {

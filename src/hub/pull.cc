@@ -105,8 +105,9 @@ Result<uint64_t> Fetch(const RepoCache& cache, const RepoInfo& info, const std::
   const Work work = PlanWork(cache, info, name);
   TW_TRY(CheckDisk(cache, work));
   if (work.missing.empty()) return uint64_t{0};
-  Notice(options, fmt::format("downloading {}: {} of {} to {}", name, SizeText(work.missing_bytes),
-                              SizeText(work.progress.bytes), cache.folder().string()));
+  Notice(options, fmt::format("downloading {}: {} of {} to {}; it can be stopped and continued",
+                              name, SizeText(work.missing_bytes), SizeText(work.progress.bytes),
+                              cache.folder().string()));
   Downloader downloader(cache, name, info.commit, options, work.progress);
   TW_TRY(downloader.Run(work.missing).WithContext(name));
   return downloader.bytes_received();

@@ -9,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -23,7 +24,7 @@ std::atomic<int> folders_made = 0;
 
 std::string Noise(uint64_t seed, size_t bytes) {
   std::string text;
-  for (size_t i = 0; text.size() < bytes; ++i) {
+  while (text.size() < bytes) {
     seed = seed * 6364136223846793005u + 1442695040888963407u;
     text += static_cast<char>(seed >> 56);
   }
@@ -67,6 +68,7 @@ std::string ReadText(const fs::path& file) {
 TestHub::TestHub()
     : folder_(fs::path(testing::TempDir()) /
               ("thalweg_hub_" + std::to_string(getpid()) + "_" + std::to_string(++folders_made))) {
+  setenv("no_proxy", "127.0.0.1", 1);  // whatever the machine goes through to the world
   fs::remove_all(folder_);
   MakeRepository(folder_ / "repo");
   StartServer();

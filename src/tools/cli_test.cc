@@ -69,6 +69,12 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("run ''", "the prompt is empty");
   ExpectError("run", "the prompt is empty");  // standard input is empty and no terminal
   ExpectError("run --model /nonexistent hi", "/nonexistent");
+  ExpectError("run --model no-such/model --offline hi", "looked at:");
+  ExpectError("run --model-dir /nonexistent hi", "DEEPINFER_HF_MODEL_DIR");
+  ExpectError("pull ../x", "model name");
+  ExpectError("pull no-such/model --offline", "looked at:");
+  ExpectError("pull no-such/model --jobs 0", "jobs");
+  ExpectError("pull no-such/model --token-file /nonexistent", "/nonexistent");
   ExpectError("run --temperature -1 hi", "temperature");
   ExpectError("run --top-p 0 hi", "top_p");
   ExpectError("run --keep-tokens 5 hi", "at least 140");
