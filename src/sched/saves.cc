@@ -7,7 +7,7 @@
 namespace thalweg::sched {
 namespace {
 
-// Waiting requests whose branch from a prompt is foreseen.
+// Waiting requests that are looked at for where they branch off from a prompt.
 constexpr size_t kBranchScan = 8;
 
 // One prompt may take so much of all checkpoint slots: long ones save at longer intervals.
@@ -52,18 +52,20 @@ bool Scheduler::State::Worthwhile(const Sequence& s, int64_t position) const {
                                      : cache.FindCheckpoint(entry, kind) == kNone;
 }
 
-// Where those that wait will go on by themselves.
-void Scheduler::State::AddBranches(const Sequence& s, std::vector<int64_t>* at) const {
+// The last place where one of those that wait goes on by itself.
+int64_t Scheduler::State::Branch(const Sequence& s) const {
+  int64_t last = 0;
   const size_t scan = std::min(waiting.size(), kBranchScan);
   for (size_t i = 0; i < scan; ++i) {
     if (!MayReuse(*waiting[i])) continue;
-    const int64_t branch = CommonBlocks(s.chain, waiting[i]->chain) * cache::kBlockTokens;
-    at->push_back(std::min(branch, BlockBoundary(waiting[i]->known_tokens() - 1)));
+    const int64_t common = CommonBlocks(s.chain, waiting[i]->chain) * cache::kBlockTokens;
+    last = std::max(last, std::min(common, BlockBoundary(waiting[i]->known_tokens() - 1)));
   }
+  return last;
 }
 
 // The end of the prompt serves the same prompt again, the cut serves prompts that go on otherwise,
-// branches serve those that wait, the end of a hit that had to be replayed serves whoever shares
+// the branch serves those that wait, the end of a hit that had to be replayed serves whoever shares
 // it. These are promised; the rest follows by interval.
 void Scheduler::State::ChooseSaves(Sequence* s, const Match& match) {
   if (options.checkpoints == 0) return;
@@ -71,9 +73,8 @@ void Scheduler::State::ChooseSaves(Sequence* s, const Match& match) {
   s->save_interval = SaveInterval(*s);
   s->next_save = base::RoundUp(from, cache::kBlockTokens) + s->save_interval;
   std::vector<int64_t> at = {BlockBoundary(s->prompt_tokens - 1),
-                             BlockBoundary(s->request.decoder_from)};
+                             BlockBoundary(s->request.decoder_from), Branch(*s)};
   if (s->start < match.start.write_from) at.push_back(match.start.write_from);
-  AddBranches(*s, &at);
   std::sort(at.begin(), at.end(), std::greater<>());
   at.erase(std::unique(at.begin(), at.end()), at.end());
   for (const int64_t p : at) {

@@ -89,7 +89,7 @@ struct Scheduler::State {
   bool SavePromised(const cache::BlockHash& hash, int64_t kind) const;
 
   // saves.cc: which checkpoints a sequence leaves.
-  void AddBranches(const Sequence& s, std::vector<int64_t>* at) const;
+  int64_t Branch(const Sequence& s) const;
   void ChooseSaves(Sequence* s, const Match& match);
   int64_t SaveInterval(const Sequence& s) const;
   bool Worthwhile(const Sequence& s, int64_t position) const;
