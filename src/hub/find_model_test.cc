@@ -39,7 +39,7 @@ class Environment {
 
 class FindModelTest : public testing::Test {
  protected:
-  FindModelTest() : folder_(fs::path(testing::TempDir()) / "thalweg_find_model") {
+  FindModelTest() : folder_(TestFolder("find_model")) {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "shelf");
     options_.cache = folder_ / "cache";
@@ -205,7 +205,7 @@ TEST(Environment, WhereTheCacheIs) {
 }
 
 TEST(Environment, TokensSwitchesAndAddresses) {
-  const fs::path home = fs::path(testing::TempDir()) / "thalweg_hf_home";
+  const fs::path home = TestFolder("hf_home");
   WriteText(home / "token", " hf_file \n");
   {
     const Environment environment({{"HF_HOME", home.string()}, {"HF_ENDPOINT", "http://m.local/"}});

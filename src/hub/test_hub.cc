@@ -54,6 +54,10 @@ std::string ReadLine(int descriptor) {
 
 }  // namespace
 
+fs::path TestFolder(const std::string& name) {
+  return fs::path(testing::TempDir()) / ("thalweg_" + name + "_" + std::to_string(getpid()));
+}
+
 void WriteText(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
   std::ofstream(file, std::ios::binary) << text;
@@ -65,9 +69,7 @@ std::string ReadText(const fs::path& file) {
   return out.str();
 }
 
-TestHub::TestHub()
-    : folder_(fs::path(testing::TempDir()) /
-              ("thalweg_hub_" + std::to_string(getpid()) + "_" + std::to_string(++folders_made))) {
+TestHub::TestHub() : folder_(TestFolder("hub_" + std::to_string(++folders_made))) {
   setenv("no_proxy", "127.0.0.1", 1);  // whatever the machine goes through to the world
   fs::remove_all(folder_);
   MakeRepository(folder_ / "repo");

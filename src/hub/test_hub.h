@@ -51,6 +51,8 @@ inline constexpr const char* kShard1 = "model-00001-of-00002.safetensors";
 inline constexpr const char* kShard2 = "model-00002-of-00002.safetensors";
 inline constexpr size_t kShardBytes = 300'000;
 
+// A folder of this process alone: tests of one program run at the same time.
+std::filesystem::path TestFolder(const std::string& name);
 void WriteText(const std::filesystem::path& file, const std::string& text);
 std::string ReadText(const std::filesystem::path& file);
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "base/sha256.h"
 #include "hub/test_hub.h"
 
 namespace thalweg::tools {
@@ -20,11 +21,7 @@ struct Outcome {
   std::string text;
 };
 
-// The program against the test's Hub; `arguments` may redirect, `before` may wrap it.
-Outcome RunPull(const TestHub& hub, const std::string& arguments, const std::string& before = "") {
-  const std::string command =
-      "HF_ENDPOINT=" + hub.Options().endpoint + " HF_HUB_CACHE=" + hub.Options().cache.string() +
-      " HF_TOKEN= HF_HUB_OFFLINE= " + before + " " THALWEG_PROGRAM " pull " + arguments;
+Outcome RunShell(const std::string& command) {
   Outcome outcome;
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return outcome;
@@ -33,6 +30,26 @@ Outcome RunPull(const TestHub& hub, const std::string& arguments, const std::str
     outcome.text.append(buffer.data(), n);
   outcome.code = WEXITSTATUS(pclose(pipe));
   return outcome;
+}
+
+// The program against the test's Hub; `arguments` may redirect.
+std::string PullCommandLine(const TestHub& hub, const std::string& arguments) {
+  return "HF_ENDPOINT=" + hub.Options().endpoint +
+         " HF_TOKEN= HF_HUB_OFFLINE= HF_HUB_CACHE=" + hub.Options().cache.string() +
+         " " THALWEG_PROGRAM " pull " + arguments;
+}
+
+Outcome RunPull(const TestHub& hub, const std::string& arguments) {
+  return RunShell(PullCommandLine(hub, arguments));
+}
+
+// Interrupts the program as soon as it has put bytes of `file` on disk.
+Outcome InterruptPull(const TestHub& hub, const std::string& file) {
+  const std::string hash = base::HexOf(base::Sha256Of(hub.Content(file)));
+  const std::string part =
+      (hub.Options().cache / "models--test--model/blobs" / (hash + ".incomplete")).string();
+  return RunShell(PullCommandLine(hub, "test/model 2>&1") + " & p=$!; i=0; while [ ! -s " + part +
+                  " ] && [ $i -lt 2000 ]; do sleep 0.01; i=$((i+1)); done; kill -INT $p; wait $p");
 }
 
 std::string SnapshotOf(const TestHub& hub) {
@@ -68,7 +85,7 @@ TEST(PullCommand, ErrorsAreOneMessageAndCodeTwo) {
 TEST(PullCommand, CtrlCKeepsWhatHasArrivedAndSaysSo) {
   const TestHub hub;
   hub.SetFaults("{\"slow\": {\"" + std::string(kShard1) + "\": 200}}");
-  const Outcome cut = RunPull(hub, "test/model 2>&1", "timeout --preserve-status -s INT 1.5");
+  const Outcome cut = InterruptPull(hub, kShard1);
   EXPECT_EQ(cut.code, 128 + 2) << cut.text;
   EXPECT_NE(cut.text.find("bytes are kept, repeat to continue"), std::string::npos) << cut.text;
   EXPECT_FALSE(std::filesystem::exists(SnapshotOf(hub)));

@@ -56,6 +56,7 @@ class Repository:
         self.commit = hashlib.sha1(everything.encode()).hexdigest()
         self.lock = threading.Lock()
         self.counts = {}
+        self.active = 0
 
     def faults(self):
         try:
@@ -108,8 +109,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
+        weight = 1 if "/resolve/" in self.path else 0
+        with self.repository.lock:
+            self.repository.active += weight
+            active = self.repository.active
+        try:
+            self.answer(active)
+        finally:
+            with self.repository.lock:
+                self.repository.active -= weight
+
+    def answer(self, active):
         self.faults = self.repository.faults()
-        self.repository.log({"path": self.path, "range": self.headers.get("Range"), "cdn": self.is_cdn,
+        self.repository.log({"path": self.path, "active": active, "range": self.headers.get("Range"), "cdn": self.is_cdn,
                              "authorization": self.headers.get("Authorization"), "time": time.time()})
         path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path)
         if self.is_cdn:
