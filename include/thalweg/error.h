@@ -51,9 +51,11 @@ class [[nodiscard]] Expected {
   // On an error these print it and abort.
   T& value() & { return Check(), std::get<0>(state_); }
   const T& value() const& { return Check(), std::get<0>(state_); }
-  T&& value() && { return Check(), std::get<0>(std::move(state_)); }
+  // By value: `for (... : *llm.Stream(...))` must not iterate over what is gone.
+  T value() && { return Check(), std::get<0>(std::move(state_)); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
+  T operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
 

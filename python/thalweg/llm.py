@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import contextlib
 import json
 import os
 import weakref
@@ -116,7 +117,7 @@ class LLM:
         arrived: "asyncio.Queue[Dict[str, Any]]" = asyncio.Queue()
 
         def push(values: Dict[str, Any]) -> None:  # on a thread of the engine
-            if not loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
                 loop.call_soon_threadsafe(arrived.put_nowait, values)
 
         request = _core.RequestOptions()
@@ -216,6 +217,8 @@ def _is_token_list(prompts: Any) -> bool:
 def _prompt_list(prompts: Any) -> List[Any]:
     if hasattr(prompts, "tolist"):
         prompts = prompts.tolist()
+    if not hasattr(prompts, "__getitem__"):
+        prompts = list(prompts)  # an iterator
     if isinstance(prompts, (str, dict)) or _is_token_list(prompts):
         return [_prompt(prompts)]
     return [_prompt(one) for one in prompts]
