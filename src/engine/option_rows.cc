@@ -46,7 +46,7 @@ std::vector<OptionRow> HonouredRows() {
   };
 }
 
-std::vector<OptionRow> BatchRows() {
+std::vector<OptionRow> ForwardRows() {
   return {
       {.name = "repack",
        .help = "lay weights out anew at load for speed: auto (when memory is free), always, never "
@@ -59,6 +59,11 @@ std::vector<OptionRow> BatchRows() {
        .fallback = "512",
        .least = 16,
        .most = 65536},
+  };
+}
+
+std::vector<OptionRow> BatchRows() {
+  return {
       {.name = "max-sequences",
        .kind = OptionKind::kInteger,
        .help = "sequences that run at a time",
@@ -131,10 +136,6 @@ std::vector<OptionRow> ServiceRows() {
        .help = "seconds after which a step that still executes is named in the log; 0: never",
        .fallback = "60",
        .most = 1e6},
-      {.name = "log-level",
-       .help = "what to log",
-       .fallback = "warn",
-       .choices = {"debug", "info", "warn", "error", "off"}},
       {.name = "preempt-every",
        .kind = OptionKind::kInteger,
        .help = "testing: preempt a running sequence about every so many steps; 0: never",
@@ -191,13 +192,23 @@ std::vector<OptionRow> EngineOptions::ReplayRows(std::string_view fallback) {
   };
 }
 
-std::vector<OptionRow> EngineOptions::Rows() {
+std::vector<OptionRow> EngineOptions::ModelRows() {
   std::vector<OptionRow> rows = hub::HubOptions::Rows();
   Append(MachineRows(), &rows);
-  Append(BatchRows(), &rows);
-  Append(ReplayRows("compact"), &rows);
-  Append(CacheRows(), &rows);
+  Append(ForwardRows(), &rows);
   Append(HonouredRows(), &rows);
+  rows.push_back({.name = "log-level",
+                  .help = "what to log",
+                  .fallback = "warn",
+                  .choices = {"debug", "info", "warn", "error", "off"}});
+  return rows;
+}
+
+std::vector<OptionRow> EngineOptions::Rows() {
+  std::vector<OptionRow> rows = ModelRows();
+  Append(ReplayRows("compact"), &rows);
+  Append(BatchRows(), &rows);
+  Append(CacheRows(), &rows);
   Append(ServiceRows(), &rows);
   return rows;
 }

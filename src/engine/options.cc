@@ -36,21 +36,6 @@ std::string_view ReplayName(model::ReplayMode mode) {
   return mode == model::ReplayMode::kHalo ? "halo" : "compact";
 }
 
-// Names of the published engine that this one honours but does not act on yet are refused, not
-// ignored.
-Status CheckHonoured(const OptionValues& values) {
-  if (values.Has("accelerator") && values.Text("accelerator") != "cpu") {
-    return base::Unsupported(
-        fmt::format("accelerator \"{}\": this build runs on cpu only", values.Text("accelerator")));
-  }
-  if (values.OptionalInteger("nextn").value_or(0) != 0 || values.Flag("mtp-varlen")) {
-    return base::Unsupported(
-        "speculative decoding is not part of this version: leave out --nextn and --mtp-varlen "
-        "(DEEPINFER_USE_NEXTN_DECODE, DEEPINFER_ENABLE_MTP_VARLEN) or set them to 0");
-  }
-  return {};
-}
-
 // What a value that was given says twice, or against another one.
 Status CheckGiven(const OptionValues& values) {
   const bool reuse = values.Flag("prefix-reuse");
@@ -69,7 +54,7 @@ Status CheckGiven(const OptionValues& values) {
   return {};
 }
 
-void ReadMachine(const OptionValues& values, EngineOptions* o) {
+void ReadModel(const OptionValues& values, EngineOptions* o) {
   o->model = values.Text("model");
   o->model_dir = values.Text("model-dir");
   o->revision = values.Text("revision");
@@ -81,10 +66,11 @@ void ReadMachine(const OptionValues& values, EngineOptions* o) {
   o->threads = static_cast<int>(values.Integer("threads"));
   o->pinning = PinningFrom(values);
   o->repack = RepackFrom(values);
+  o->max_rows = values.OptionalInteger("max-rows").value_or(o->max_rows);
+  if (values.Has("log-level")) o->log_level = values.Text("log-level");
 }
 
 void ReadCache(const OptionValues& values, EngineOptions* o) {
-  o->max_rows = values.Integer("max-rows");
   o->max_sequences = values.Integer("max-sequences");
   o->max_context = values.Integer("max-context");
   o->cache_tokens = values.Integer("cache-tokens");
@@ -101,7 +87,6 @@ void ReadService(const OptionValues& values, EngineOptions* o) {
   o->seed = static_cast<uint64_t>(values.Integer("engine-seed"));
   o->trace_file = values.Text("trace");
   o->watchdog_seconds = values.Real("watchdog");
-  o->log_level = values.Text("log-level");
   o->preempt_every = static_cast<uint64_t>(values.Integer("preempt-every"));
 }
 
@@ -156,6 +141,19 @@ void WriteService(const EngineOptions& o, OptionValues* values) {
 
 }  // namespace
 
+Status EngineOptions::CheckHonoured(const OptionValues& values) {
+  if (values.Has("accelerator") && values.Text("accelerator") != "cpu") {
+    return base::Unsupported(
+        fmt::format("accelerator \"{}\": this build runs on cpu only", values.Text("accelerator")));
+  }
+  if (values.OptionalInteger("nextn").value_or(0) != 0 || values.Flag("mtp-varlen")) {
+    return base::Unsupported(
+        "speculative decoding is not part of this version: leave out --nextn and --mtp-varlen "
+        "(DEEPINFER_USE_NEXTN_DECODE, DEEPINFER_ENABLE_MTP_VARLEN) or set them to 0");
+  }
+  return {};
+}
+
 Status EngineOptions::Check() const {
   if (keep_tokens.has_value() && replay != model::ReplayMode::kCompact) {
     return base::InvalidArgument(
@@ -183,11 +181,16 @@ Status EngineOptions::Check() const {
   return {};
 }
 
+EngineOptions EngineOptions::ModelFrom(const OptionValues& values) {
+  EngineOptions options;
+  ReadModel(values, &options);
+  return options;
+}
+
 Result<EngineOptions> EngineOptions::From(const OptionValues& values) {
   TW_TRY(CheckHonoured(values));
   TW_TRY(CheckGiven(values));
-  EngineOptions options;
-  ReadMachine(values, &options);
+  EngineOptions options = ModelFrom(values);
   TW_ASSIGN(options.replay, model::ParseReplayMode(values.Text("replay")));
   options.keep_tokens = values.OptionalInteger("keep-tokens");
   ReadCache(values, &options);

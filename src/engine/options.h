@@ -52,13 +52,18 @@ struct EngineOptions {
 
   // The table: names, defaults, ranges, help, environment names.
   static std::vector<base::OptionRow> Rows();
-  // Groups of it, for commands that run a model without the engine: backend and threads; replay,
-  // with the command's own default mode.
+  // Groups of it, for commands that run a model without the engine: backend and threads; those and
+  // what else a model needs; replay, with the command's own default mode.
   static std::vector<base::OptionRow> MachineRows();
+  static std::vector<base::OptionRow> ModelRows();
   static std::vector<base::OptionRow> ReplayRows(std::string_view fallback);
 
   // From resolved values. Contradictory values are an error that names both options.
   static Result<EngineOptions> From(const base::OptionValues& values);
+  // The fields of MachineRows and ModelRows alone; the rest as by default.
+  static EngineOptions ModelFrom(const base::OptionValues& values);
+  // Names of the published engine that this version cannot act on are refused, not ignored.
+  static Status CheckHonoured(const base::OptionValues& values);
   // The same checks, for options that code filled in.
   Status Check() const;
 

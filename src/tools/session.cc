@@ -5,48 +5,12 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "engine/options.h"
 #include "hub/hub.h"
 #include "tools/progress.h"
 
 namespace thalweg::tools {
 namespace {
-
-std::vector<std::string> BackendNames() {
-  std::vector<std::string> names;
-  for (const kernels::BackendInfo& backend : kernels::Backends()) names.push_back(backend.name);
-  return names;
-}
-
-std::vector<std::string> TargetNames() {
-  std::vector<std::string> names;
-  for (const kernels::CpuTarget& target : kernels::CpuTargets()) names.emplace_back(target.name);
-  return names;
-}
-
-kernels::Numerics NumericsFrom(const OptionValues& values) {
-  return values.Text("numerics") == "fast" ? kernels::Numerics::kFast : kernels::Numerics::kExact;
-}
-
-model::Repack RepackFrom(const OptionValues& values) {
-  const std::string repack = values.Text("repack");
-  if (repack == "always") return model::Repack::kAlways;
-  return repack == "never" ? model::Repack::kNever : model::Repack::kAuto;
-}
-
-// Names of the published engine that this one honours but does not act on yet are refused, not
-// ignored.
-Status CheckHonoured(const OptionValues& values) {
-  if (values.Has("accelerator") && values.Text("accelerator") != "cpu") {
-    return base::Unsupported(
-        fmt::format("accelerator \"{}\": this build runs on cpu only", values.Text("accelerator")));
-  }
-  if (values.OptionalInteger("nextn").value_or(0) != 0 || values.Flag("mtp-varlen")) {
-    return base::Unsupported(
-        "speculative decoding is not part of this version: leave out --nextn and --mtp-varlen "
-        "(DEEPINFER_USE_NEXTN_DECODE, DEEPINFER_ENABLE_MTP_VARLEN) or set them to 0");
-  }
-  return {};
-}
 
 Result<std::unique_ptr<checkpoint::Checkpoint>> OpenCheckpoint(const SessionOptions& options) {
   checkpoint::LoadFilter filter;
@@ -58,102 +22,23 @@ Result<std::unique_ptr<checkpoint::Checkpoint>> OpenCheckpoint(const SessionOpti
 
 }  // namespace
 
-std::vector<OptionRow> MachineOptionRows() {
-  return {{.name = "backend",
-           .help = "arithmetic bodies",
-           .fallback = "cpu",
-           .choices = BackendNames()},
-          {.name = "numerics",
-           .help = "how products are computed: exact (operands as published) or fast (activations "
-                   "rounded to int8; cpu backend)",
-           .fallback = "exact",
-           .choices = {"exact", "fast"}},
-          {.name = "cpu-target",
-           .help = "instruction set of the cpu backend; without it the best of this processor",
-           .choices = TargetNames()},
-          {.name = "threads",
-           .kind = OptionKind::kInteger,
-           .help = "CPU threads; 0: one for each physical core that the process may use",
-           .fallback = "0",
-           .most = 4096},
-          {.name = "pin",
-           .help = "keep each thread on one core; auto: when there is one for every core",
-           .fallback = "auto",
-           .choices = {"auto", "on", "off"}}};
+std::vector<OptionRow> MachineOptionRows() { return engine::EngineOptions::MachineRows(); }
+
+std::vector<OptionRow> ModelOptionRows() { return engine::EngineOptions::ModelRows(); }
+
+std::vector<OptionRow> ReplayOptionRows(std::string_view fallback) {
+  return engine::EngineOptions::ReplayRows(fallback);
 }
 
 Result<const kernels::Ops*> OpsFrom(const OptionValues& values) {
-  const std::string backend = values.Text("backend");
-  const std::string target = values.Text("cpu-target");
-  return kernels::FindBackend(
-      {.name = backend, .numerics = NumericsFrom(values), .target = target});
+  const engine::EngineOptions options = engine::EngineOptions::ModelFrom(values);
+  return kernels::FindBackend({.name = options.backend,
+                               .numerics = options.numerics,
+                               .target = options.cpu_target});
 }
 
 base::Pinning PinningFrom(const OptionValues& values) {
-  const std::string pin = values.Text("pin");
-  if (pin == "on") return base::Pinning::kOn;
-  return pin == "off" ? base::Pinning::kOff : base::Pinning::kAuto;
-}
-
-std::vector<OptionRow> ModelOptionRows() {
-  std::vector<OptionRow> rows = hub::HubOptions::Rows();
-  for (OptionRow& row : MachineOptionRows()) rows.push_back(std::move(row));
-  const std::vector<OptionRow> own = {
-      {.name = "repack",
-       .help = "lay weights out anew at load for speed: auto (when memory is free), always, never "
-               "(multiply straight from the mapped file); results have the same bits",
-       .fallback = "auto",
-       .choices = {"auto", "always", "never"}},
-      {.name = "max-rows",
-       .kind = OptionKind::kInteger,
-       .help = "rows of one forward: the chunk of a prefill",
-       .fallback = "512",
-       .least = 16,
-       .most = 65536},
-      {.name = "accelerator",
-       .help = "device to run on",
-       .environment = "DEEPINFER_ACCELERATOR",
-       .choices = {"cpu", "nvidia", "ascend"}},
-      {.name = "batch-invariant",
-       .kind = OptionKind::kFlag,
-       .help = "results never depend on the batch; every body of this version is so, with 0 too",
-       .fallback = "true",
-       .environment = "DEEPINFER_BATCH_INVARIANT"},
-      {.name = "nextn",
-       .kind = OptionKind::kInteger,
-       .help = "longest draft of speculative decoding; 0: off, the only value of this version",
-       .environment = "DEEPINFER_USE_NEXTN_DECODE",
-       .most = 64},
-      {.name = "mtp-varlen",
-       .kind = OptionKind::kFlag,
-       .help = "verify length by confidence; not part of this version",
-       .environment = "DEEPINFER_ENABLE_MTP_VARLEN"},
-      {.name = "log-level",
-       .help = "what to log",
-       .fallback = "warn",
-       .choices = {"debug", "info", "warn", "error", "off"}},
-  };
-  rows.insert(rows.end(), own.begin(), own.end());
-  return rows;
-}
-
-std::vector<OptionRow> ReplayOptionRows(std::string_view fallback) {
-  return {
-      {.name = "replay",
-       .help = "prompt rows that the decoder runs: full (all), compact (the last --keep-tokens), "
-               "halo (as many as make "
-               "it equal to full)",
-       .fallback = std::string(fallback),
-       .environment = "DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE",
-       .choices = {"full", "compact", "halo"}},
-      {.name = "keep-tokens",
-       .kind = OptionKind::kInteger,
-       .help = "prompt tokens that compact replay keeps; default and least: window + 2 x (1 + "
-               "draft block)",
-       .environment = "DEEPINFER_YOCO_PREFILL_KEEP_TOKENS",
-       .least = 1,
-       .most = 1e9},
-  };
+  return engine::EngineOptions::ModelFrom(values).pinning;
 }
 
 Result<std::filesystem::path> ModelFolder(const OptionValues& values) {
@@ -163,18 +48,19 @@ Result<std::filesystem::path> ModelFolder(const OptionValues& values) {
 }
 
 Result<SessionOptions> SessionOptions::From(const OptionValues& values) {
-  TW_TRY(base::SetUpLog(values.Text("log-level")));
-  TW_TRY(CheckHonoured(values));
+  const engine::EngineOptions model = engine::EngineOptions::ModelFrom(values);
+  TW_TRY(base::SetUpLog(model.log_level));
+  TW_TRY(engine::EngineOptions::CheckHonoured(values));
   spdlog::info("options: {}", values.Describe());
   SessionOptions options;
   TW_ASSIGN(options.folder, ModelFolder(values));
-  options.backend = values.Text("backend");
-  options.numerics = NumericsFrom(values);
-  options.cpu_target = values.Text("cpu-target");
-  options.pinning = PinningFrom(values);
-  options.repack = RepackFrom(values);
-  options.threads = static_cast<int>(values.Integer("threads"));
-  options.max_rows = values.Integer("max-rows");
+  options.backend = model.backend;
+  options.numerics = model.numerics;
+  options.cpu_target = model.cpu_target;
+  options.pinning = model.pinning;
+  options.repack = model.repack;
+  options.threads = model.threads;
+  options.max_rows = model.max_rows;
   return options;
 }
 
