@@ -1,13 +1,17 @@
 // `thalweg bench`: figures of this machine, one part at a time.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "tools/bench_kernel.h"
 #include "tools/bench_kernels.h"
 #include "tools/bench_layers.h"
 #include "tools/bench_model.h"
+#include "tools/bench_scheduler.h"
+#include "tools/bench_serving.h"
 #include "tools/bench_tokenizer.h"
 #include "tools/command.h"
 #include "tools/session.h"
@@ -17,6 +21,7 @@ namespace {
 
 constexpr int64_t kMostBenchRows = 65536;
 constexpr int64_t kMostBatch = 4096;
+constexpr const char* kRunning = "64,128,256,512,1024";
 
 Status BenchTokenizerOf(const OptionValues& values) {
   TW_ASSIGN(const std::filesystem::path folder, ModelFolder(values));
@@ -99,22 +104,63 @@ Status BenchModelOf(const OptionValues& values) {
   return BenchModel(session, replay, options);
 }
 
+Status BenchKernelsOf(const OptionValues& values) {
+  return BenchKernels({.only = values.Text("only"),
+                       .threads = static_cast<int>(values.Integer("threads")),
+                       .json = values.Flag("json")});
+}
+
+Status BenchSchedulerOf(const OptionValues& values) {
+  const std::string running = values.Has("running") ? values.Text("running") : kRunning;
+  TW_ASSIGN(const std::vector<int64_t> counts,
+            bench::ParseCounts(running, "running", bench::kMostRunning));
+  std::vector<bench::SchedulerFigure> figures;
+  for (const int64_t count : counts) {
+    TW_ASSIGN(const bench::SchedulerFigure figure,
+              bench::BenchScheduler(count, values.OptionalInteger("context").value_or(1000), 1000));
+    figures.push_back(figure);
+  }
+  const bool json = values.Flag("json");
+  fmt::print("{}\n", json ? bench::ToJson(figures).dump(2) : bench::ToTable(figures));
+  return {};
+}
+
+Status BenchThroughputOf(const OptionValues& values) {
+  return bench::BenchServingCommand(bench::ServingKind::kThroughput, values);
+}
+
+Status BenchLatencyOf(const OptionValues& values) {
+  return bench::BenchServingCommand(bench::ServingKind::kLatency, values);
+}
+
+struct Part {
+  std::string_view name;
+  Status (*run)(const OptionValues&);
+  bool by_default;  // runs when no part is named
+};
+
+constexpr std::array kParts = {
+    Part{"kernel", BenchKernelOf, false},       Part{"tokenizer", BenchTokenizerOf, true},
+    Part{"kernels", BenchKernelsOf, true},      Part{"model", BenchModelOf, true},
+    Part{"scheduler", BenchSchedulerOf, false}, Part{"throughput", BenchThroughputOf, false},
+    Part{"latency", BenchLatencyOf, false}};
+
+Status UnknownPart(std::string_view name) {
+  std::vector<std::string_view> names;
+  for (const Part& part : kParts) names.push_back(part.name);
+  return base::InvalidArgument(
+      fmt::format("unknown bench \"{}\": one of {}", name, fmt::join(names, ", ")));
+}
+
 Result<int> Bench(const OptionValues& values) {
-  const std::vector<std::string>& parts = values.positionals();
-  const auto wanted = [&](std::string_view part) { return parts.empty() || parts.front() == part; };
-  const bool kernel = !parts.empty() && parts.front() == "kernel";
-  if (!kernel && !wanted("tokenizer") && !wanted("kernels") && !wanted("model")) {
-    return base::InvalidArgument(fmt::format(
-        "unknown bench \"{}\": one of tokenizer, kernel, kernels, model", parts.front()));
+  const std::vector<std::string>& named = values.positionals();
+  const auto wanted = [&](const Part& part) {
+    return named.empty() ? part.by_default : named.front() == part.name;
+  };
+  if (std::none_of(kParts.begin(), kParts.end(), wanted)) return UnknownPart(named.front());
+  for (const Part& part : kParts) {
+    if (wanted(part)) TW_TRY(part.run(values));
   }
-  if (kernel) TW_TRY(BenchKernelOf(values));
-  if (wanted("tokenizer")) TW_TRY(BenchTokenizerOf(values));
-  if (wanted("kernels")) {
-    TW_TRY(BenchKernels({.only = values.Text("only"),
-                         .threads = static_cast<int>(values.Integer("threads")),
-                         .json = values.Flag("json")}));
-  }
-  if (wanted("model")) TW_TRY(BenchModelOf(values));
   return kExitOk;
 }
 
@@ -141,8 +187,9 @@ std::vector<OptionRow> KernelRows() {
            .help = "rows of a call, one figure each (kernel)",
            .fallback = "1,8,64",
            .value_name = "N,N,..."},
-          Count("context", "cached tokens of a sequence (kernel, model --synthetic: 32768)", "",
-                1 << 20),
+          Count("context",
+                "cached tokens of a sequence (kernel, model --synthetic: 32768; scheduler: 1000)",
+                "", 1 << 20),
           Count("experts-per-call",
                 "moe_ffn: routed experts that all rows of a call share; 0: as many as a token "
                 "chooses for one row, one for more rows",
@@ -182,6 +229,11 @@ std::vector<OptionRow> Rows() {
        .fallback = "1",
        .value_name = "N,N,..."});
   add({.name = "only", .help = "one backend or cpu target (kernels)"});
+  add({.name = "running",
+       .help = "sequences that decode, one figure each (scheduler; default 64 to 1024)",
+       .value_name = "N,N,..."});
+  for (OptionRow& row : bench::LoadOptions::Rows()) add(std::move(row));
+  for (OptionRow& row : engine::EngineOptions::Rows()) add(std::move(row));
   add({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
   return rows;
 }
@@ -191,11 +243,14 @@ std::vector<OptionRow> Rows() {
 Command BenchCommand() {
   return {
       .name = "bench",
-      .about = "Measure this machine: tokenizer, kernels, model",
+      .about =
+          "Measure this machine: tokenizer, kernels, model, scheduler, and an engine under load",
       .options = Rows(),
       .positionals = {.name = "PART",
-                      .help = "tokenizer, kernel (one op against this machine's ceilings), kernels "
-                              "(all backends at the same products) or model",
+                      .help =
+                          "tokenizer, kernel (one op against this machine's ceilings), kernels "
+                          "(all backends at the same products), model, scheduler (time of a step "
+                          "of the control plane), throughput or latency (an engine under load)",
                       .least = 0,
                       .most = 1},
       .run = Bench};

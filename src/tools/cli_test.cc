@@ -100,6 +100,11 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("bench kernel --op norm --seconds nan", "seconds");
   ExpectError("bench kernel --op norm --context 99999999", "context");
   ExpectError("bench model --batch 0", "batch");
+  ExpectError("bench throughput --rate 1 --concurrency 2", "--concurrency");
+  ExpectError("bench throughput --json --csv", "--csv");
+  ExpectError("bench latency --output-tokens 9:8", "output-tokens");
+  ExpectError("bench latency --prompt-text /no/such/file", "/no/such/file");
+  ExpectError("bench scheduler --running 0", "running");
   ExpectError("bench model --synthetic --shape nano", "released");
   ExpectError("bench model --synthetic --batch 4096 --layers 1 --experts 6", "smaller --batch");
   ExpectError("bench model --synthetic --layers 40 --experts 384", "do not fit");
