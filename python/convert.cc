@@ -164,6 +164,16 @@ py::dict OutputDict(const RequestOutput& output) {
   return dict;
 }
 
+py::dict RecommendedDict(const SamplingParams& params) {
+  py::dict dict;
+  dict["temperature"] = params.temperature;
+  dict["top_p"] = params.top_p;
+  dict["top_k"] = params.top_k;
+  dict["min_p"] = params.min_p;
+  dict["repetition_penalty"] = params.repetition_penalty;
+  return dict;
+}
+
 py::list OptionDicts() {
   py::list list;
   for (const OptionInfo& option : LLM::Options()) {

@@ -49,5 +49,7 @@ void CopyLogits(const py::handle& values, std::span<float> logits);
 // Dictionaries with the names of the structs, for the dataclasses of python/thalweg/outputs.py.
 py::dict OutputDict(const RequestOutput& output);
 py::list OptionDicts();
+// The fields that a checkpoint recommends.
+py::dict RecommendedDict(const SamplingParams& params);
 
 }  // namespace thalweg::python

@@ -220,6 +220,8 @@ void BindCore(py::module_& m) {
       .def("submit", &Core::Submit, py::arg("prompt"), py::arg("params"), py::arg("request"),
            py::arg("callback"))
       .def("cancel", &Core::Cancel, py::arg("request_id"))
+      .def("recommended",
+           [](const Core& core) { return RecommendedDict(core.Get()->RecommendedParams()); })
       .def("metrics_json", [](const Core& core) { return core.Get()->MetricsJson(); })
       .def("context_tokens", [](const Core& core) { return core.Get()->context_tokens(); })
       .def(

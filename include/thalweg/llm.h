@@ -164,6 +164,9 @@ class THALWEG_API LLM {
   // cancelling them. Returns how many were cancelled.
   int64_t Drain(bool abandon);
 
+  // What the checkpoint recommends (generation_config.json), over the defaults of SamplingParams.
+  SamplingParams RecommendedParams() const;
+
   // Counters and times since the start, as one JSON object.
   std::string MetricsJson() const;
   // Tokens that prompt and answer may have together.

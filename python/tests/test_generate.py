@@ -96,6 +96,11 @@ class Generate(Shared):
         for word in self.one().outputs[0].text.split()[:4]:
             self.assertNotIn(f" {word} ", self.one(bad_words=[word]).outputs[0].text + " ")
 
+    def test_without_parameters_the_checkpoint_decides(self):
+        params = self.llm.get_default_sampling_params()
+        self.assertEqual((params.temperature, params.top_p, params.max_tokens), (0.6, 0.95, 16))
+        self.assertTrue(self.llm.generate("The opposite of")[0].outputs[0].text)
+
     def test_metrics_count(self):
         before = self.llm.metrics()
         self.one()

@@ -68,7 +68,8 @@ class LLM:
         add_special_tokens: bool = True,
         parse_special_tokens: bool = True,
     ) -> List[RequestOutput]:
-        """Answers one prompt or many, in their order; sampling_params: one for all, or one each.
+        """Answers one prompt or many, in their order; sampling_params: one for all, or one each; None:
+        those of get_default_sampling_params().
 
         A request that is refused or fails does not disturb the others: its output has `error`, and
         reading its `outputs` raises it. The error of a single prompt is raised at once. Ctrl-C cancels
@@ -123,7 +124,7 @@ class LLM:
         request = _core.RequestOptions()
         request.request_id = request_id or ""
         request.priority = priority
-        params = (sampling_params or SamplingParams())._to_core()
+        params = (sampling_params or self.get_default_sampling_params())._to_core()
         own_id = self._core.submit(_prompt(prompt), params, request, push)
         finished = False
         try:
@@ -138,6 +139,10 @@ class LLM:
     def abort(self, request_id: str) -> None:
         """Ends a request with finish_reason "cancelled"; unknown ids are ignored."""
         self._core.cancel(request_id)
+
+    def get_default_sampling_params(self) -> SamplingParams:
+        """What the checkpoint recommends; used where no parameters are given."""
+        return SamplingParams(**self._core.recommended())
 
     def metrics(self) -> Dict[str, Any]:
         """Counters and times since the start."""
@@ -188,7 +193,8 @@ class LLM:
     ) -> List[RequestOutput]:
         progress = ProgressBar(bar)
         try:
-            values = self._core.generate(prompts, _param_list(sampling_params), request, progress)
+            params = self.get_default_sampling_params() if sampling_params is None else sampling_params
+            values = self._core.generate(prompts, _param_list(params), request, progress)
         finally:
             progress.close()
         outputs = [from_core(one) for one in values]
@@ -203,9 +209,7 @@ def _text(value: Any) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
-def _param_list(params: Params) -> List[_core.Params]:
-    if params is None:
-        params = SamplingParams()
+def _param_list(params: Union[SamplingParams, Sequence[SamplingParams]]) -> List[_core.Params]:
     several = [params] if isinstance(params, SamplingParams) else list(params)
     return [one._to_core() for one in several]
 

@@ -61,6 +61,17 @@ void LLM::Cancel(const std::string& request_id) { state_->engine->Cancel(request
 
 int64_t LLM::Drain(bool abandon) { return state_->engine->Drain(abandon); }
 
+SamplingParams LLM::RecommendedParams() const {
+  const checkpoint::GenerationDefaults& defaults = state_->engine->generation_defaults();
+  SamplingParams params;
+  params.temperature = defaults.do_sample ? defaults.temperature : 0;
+  params.top_p = defaults.top_p;
+  params.top_k = defaults.top_k;
+  params.min_p = defaults.min_p;
+  params.repetition_penalty = defaults.repetition_penalty;
+  return params;
+}
+
 std::string LLM::MetricsJson() const { return engine::ToJson(state_->engine->metrics()); }
 
 int64_t LLM::context_tokens() const { return state_->engine->context_tokens(); }

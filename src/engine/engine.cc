@@ -157,6 +157,10 @@ const checkpoint::Config* Engine::config() const {
 
 const text::Tokenizer* Engine::tokenizer() const { return state_->parts.tokenizer.get(); }
 
+const checkpoint::GenerationDefaults& Engine::generation_defaults() const {
+  return state_->parts.defaults;
+}
+
 int64_t Engine::context_tokens() const { return state_->parts.intake.context_tokens; }
 
 }  // namespace thalweg::engine

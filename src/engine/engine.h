@@ -66,6 +66,8 @@ class Engine {
   const EngineOptions& options() const;
   const checkpoint::Config* config() const;  // null with a foreign executor
   const text::Tokenizer* tokenizer() const;  // may be null
+  // Sampling that the checkpoint recommends; plain values with a foreign executor.
+  const checkpoint::GenerationDefaults& generation_defaults() const;
   int64_t context_tokens() const;
 
  private:

@@ -38,6 +38,7 @@ Status OpenCheckpoint(const std::filesystem::path& folder, Parts* parts) {
 Status FillIntake(const EngineOptions& options, Parts* parts) {
   const checkpoint::Config& config = parts->checkpoint->config();
   TW_ASSIGN(const auto defaults, checkpoint::GenerationDefaults::Load(parts->checkpoint->dir()));
+  parts->defaults = defaults;
   IntakeOptions& intake = parts->intake;
   intake.vocab = config.vocab_size;
   for (const int64_t id : defaults.eos_token_ids)

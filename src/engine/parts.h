@@ -29,6 +29,7 @@ struct Parts {
   std::unique_ptr<base::ThreadTeam> team = {};              // null with a foreign executor
   std::unique_ptr<checkpoint::Checkpoint> checkpoint = {};  // likewise
   std::shared_ptr<const text::Tokenizer> tokenizer = {};
+  checkpoint::GenerationDefaults defaults = {};
   IntakeOptions intake = {};
   std::unique_ptr<exec::Executor> executor = {};
   ProcessorHost processors = {};

@@ -65,6 +65,13 @@ TEST_F(LlmTest, EveryWayToAskGivesTheSameAnswer) {
   EXPECT_FALSE(stream.Next().has_value());
 }
 
+TEST_F(LlmTest, TheCheckpointRecommendsParameters) {
+  const SamplingParams params = llm_->RecommendedParams();
+  EXPECT_EQ(params.temperature, 0.6);
+  EXPECT_EQ(params.top_p, 0.95);
+  EXPECT_EQ(params.max_tokens, 16);
+}
+
 TEST_F(LlmTest, ChatRendersItsConversation) {
   const Conversation question{.messages = {{.content = "What does courage mean?"}}};
   const auto answer = llm_->Chat(question, Greedy(64));
