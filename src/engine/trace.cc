@@ -104,7 +104,8 @@ void Trace::Counters(const sched::SchedulerStats& stats, double at) {
   Append(fmt::format(
       R"({{"ph":"C","pid":1,"name":"requests","ts":{:.3f},"args":{{"waiting":{},"running":{}}}}},)"
       "\n"
-      R"({{"ph":"C","pid":1,"name":"blocks","ts":{:.3f},"args":{{"used":{},"cached":{},"free":{}}}}},)"
+      R"({{"ph":"C","pid":1,"name":"blocks","ts":{:.3f},)"
+      R"("args":{{"used":{},"cached":{},"free":{}}}}},)"
       "\n",
       Microseconds(at), stats.waiting, stats.running, Microseconds(at), stats.used_blocks,
       stats.cached_blocks, stats.free_blocks));

