@@ -140,11 +140,12 @@ void Wipe(bool visible) {
 // What happened, and how to go on.
 int Report(const batch::BatchReport& report) {
   if (report.stopped) {
-    fmt::print(stderr,
-               "thalweg: stopped by {}: {} lines answered by this run, {} under way {}. The same "
-               "command goes on from here.\n",
-               g_signal == SIGINT ? "Ctrl-C" : "SIGTERM", report.written, report.abandoned,
-               report.abandoned > 0 ? "abandoned" : "finished");
+    fmt::print(
+        stderr,
+        "thalweg: stopped by {}: {} lines answered by this run, {}. The same command goes on.\n",
+        g_signal == SIGINT ? "Ctrl-C" : "SIGTERM", report.written,
+        report.abandoned > 0 ? fmt::format("{} under way abandoned", report.abandoned)
+                             : "what was under way is finished");
     return 128 + g_signal;
   }
   fmt::print(stderr,
