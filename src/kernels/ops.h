@@ -5,6 +5,11 @@
 // row's inputs: the bits of a row do not depend on the other rows, on how rows are grouped into
 // calls, or on the number of threads (spec/decoding.md 3.1). Activation rows that feed a quantised
 // matrix hold *dequantised* values in bf16, which is exact (model.md 5.1).
+//
+// Tensors (weights, workspace, caches) are in the backend's memory, Ops::memory. What the host
+// makes for a step is in the host's: ids, positions, angles, tables of rows, block tables, image
+// marks, lists of pointers, and the structs themselves; such fields are marked (host). An op has
+// read them when it returns.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +17,7 @@
 #include <string_view>
 
 #include "kernels/weights.h"
+#include "tensor/memory.h"
 #include "tensor/paged_rows.h"
 #include "tensor/row_format.h"
 #include "tensor/stream.h"
@@ -28,7 +34,7 @@ using tensor::Stream;
 struct EmbedParams {
   Stream stream;
   int64_t rows = 0, streams_n = 0, hidden = 0;
-  const int32_t* ids = nullptr;  // [rows]
+  const int32_t* ids = nullptr;  // (host) [rows]
   const BF16* table = nullptr;   // [vocab, hidden]
   BF16* streams = nullptr;       // out [rows, streams_n, hidden]
   float* pre_mix = nullptr;      // out [rows, streams_n]
@@ -132,8 +138,8 @@ struct NormParams {
 
 // Rotation angles of each row: cos and sin of position * frequency in fp32 (model.md 2.4).
 struct Rotation {
-  const float* cos = nullptr;  // [rows, rope_dim / 2]
-  const float* sin = nullptr;  // [rows, rope_dim / 2]
+  const float* cos = nullptr;  // (host) [rows, rope_dim / 2]
+  const float* sin = nullptr;  // (host) [rows, rope_dim / 2]
   int64_t rope_dim = 0;        // the last rope_dim values of a vector are rotated in adjacent pairs
 };
 
@@ -156,7 +162,7 @@ struct PoolParams {
   Stream stream;
   int64_t groups = 0, width = 0, ratio = 1;
   const BF16* kv_bf16 = nullptr;           // ratio 1: [rows, width]
-  std::span<const float* const> first_kv;  // ratio 2: per group, [width] each
+  std::span<const float* const> first_kv;  // (host) ratio 2: per group, [width] each
   std::span<const float* const> first_score;
   std::span<const float* const> second_kv;
   std::span<const float* const> second_score;
@@ -175,7 +181,7 @@ struct StoreRowsParams {
   float norm_eps = 0;
   Rotation rotation;  // of each row, at the position of the group's first token
   RowFormat format = RowFormat::kFp4E4M3;
-  uint8_t* const* destination = nullptr;  // [rows]
+  uint8_t* const* destination = nullptr;  // (host) [rows]
 };
 
 // Chosen candidate blocks of a row, sorted ascending; count < 0 means no restriction
@@ -199,9 +205,9 @@ struct IndexSelectParams {
   float weight_scale = 0;  // width^-0.5 * heads^-0.5
   Rotation rotation;       // of each row
   RowFormat query_format = RowFormat::kFp4E8M0;
-  const PagedRows* keys = nullptr;        // [sequences]
-  const int32_t* row_sequence = nullptr;  // [rows]
-  const int64_t* visible = nullptr;       // [rows]: entries 0..visible-1 may be chosen
+  const PagedRows* keys = nullptr;        // (host) [sequences]
+  const int32_t* row_sequence = nullptr;  // (host) [rows]
+  const int64_t* visible = nullptr;       // (host) [rows]: entries 0..visible-1 may be chosen
   const CandidateSets* restrict_to =
       nullptr;  // read: choose inside these blocks only; null = no restriction
   CandidateSets* make_candidates =
@@ -229,12 +235,13 @@ struct AttentionParams {
   Rotation rotation;                        // of each row
   float scale = 0;                          // width^-0.5
   const float* sink = nullptr;              // [heads]
-  const int32_t* row_sequence = nullptr;    // [rows]
-  const int64_t* window_end = nullptr;      // [rows]: newest window position, inclusive
-  const WindowKeys* window_keys = nullptr;  // [sequences]
+  const int32_t* row_sequence = nullptr;    // (host) [rows]
+  const int64_t* window_end = nullptr;      // (host) [rows]: newest window position, inclusive
+  const WindowKeys* window_keys = nullptr;  // (host) [sequences]
   RowFormat window_format = RowFormat::kFp8E8M0;
-  const PagedRows* selected_rows = nullptr;  // [sequences] or null: no selected rows in this layer
-  const int32_t* selection = nullptr;        // [rows, topk]
+  const PagedRows* selected_rows =
+      nullptr;                         // (host) [sequences] or null: no selected rows in this layer
+  const int32_t* selection = nullptr;  // [rows, topk]
   int64_t topk = 0;
   BF16* out = nullptr;  // out [rows, heads, width]
 };
@@ -248,7 +255,7 @@ struct GateParams {
   Matrix weight;                          // [experts, hidden]
   const float* bias = nullptr;            // [experts]
   const float* image_bias = nullptr;      // [experts], for rows inside an image span
-  const uint8_t* row_is_image = nullptr;  // [rows] or null
+  const uint8_t* row_is_image = nullptr;  // (host) [rows] or null
   float route_scale = 0;
   int32_t* chosen = nullptr;  // out [rows, topk], ascending expert ids
   float* weights = nullptr;   // out [rows, topk], in the order of `chosen`
@@ -273,7 +280,7 @@ struct ExpertsParams {
 struct EngramGatherParams {
   Stream stream;
   int64_t rows = 0, columns = 0, width = 0;  // width = engram_head_dim
-  const int64_t* table_rows = nullptr;       // [rows, columns]
+  const int64_t* table_rows = nullptr;       // (host) [rows, columns]
   const uint8_t* codes = nullptr;            // e4m3 [table rows, width]
   const uint8_t* scales = nullptr;           // e8m0 [table rows, width / 32]
   RowFormat quantise = RowFormat::kFp8E8M0;
@@ -289,7 +296,7 @@ struct EngramGateParams {
   const float* q_weight = nullptr;  // [streams_n, hidden]
   const float* k_weight = nullptr;  // [streams_n, hidden]
   float norm_eps = 0;
-  const uint8_t* dead = nullptr;  // [rows] or null
+  const uint8_t* dead = nullptr;  // (host) [rows] or null
   BF16* streams = nullptr;        // in/out [rows, streams_n, hidden]
 };
 
@@ -298,7 +305,7 @@ struct EngramGateParams {
 struct MarkovParams {
   Stream stream;
   int64_t rows = 0, hidden = 0, rank = 0, vocab = 0;
-  const int32_t* previous = nullptr;  // [rows] token ids
+  const int32_t* previous = nullptr;  // (host) [rows] token ids
   const BF16* embed = nullptr;        // [vocab, rank]
   Matrix head;                        // [vocab, rank]
   Matrix confidence;                  // [1, hidden + rank]
@@ -307,6 +314,23 @@ struct MarkovParams {
   float* logits = nullptr;  // in/out [rows, logits_stride], the first `vocab` of each row
   int64_t logits_stride = 0;
   float* confidence_out = nullptr;  // out [rows]
+};
+
+// Copies rows of `bytes` bytes each; sources and destinations do not overlap.
+struct CopyRowsParams {
+  Stream stream;
+  int64_t count = 0, bytes = 0;
+  const void* const* from = nullptr;  // (host) [count]
+  void* const* to = nullptr;          // (host) [count]
+};
+
+// Moves kept rows to the front of an array, in order.
+struct CompactRowsParams {
+  Stream stream;
+  int64_t count = 0, bytes = 0;   // rows kept, bytes of a row
+  const int64_t* kept = nullptr;  // (host) [count], ascending
+  void* data = nullptr;           // in/out
+  void* scratch = nullptr;        // [count, bytes]; may be used
 };
 
 // How products are computed (docs/numerics.md).
@@ -330,6 +354,7 @@ struct Ops {
   // Whether the backend rounds where the published reference rounds (held to tighter limits by
   // `thalweg verify`).
   bool same_rounding = false;
+  const tensor::Memory* memory = &tensor::HostMemory();
   void (*embed)(const EmbedParams&) = nullptr;
   void (*hyper_finish)(const HyperFinishParams&) = nullptr;
   void (*hyper_predict)(const HyperPredictParams&) = nullptr;
@@ -348,6 +373,8 @@ struct Ops {
   void (*engram_gather)(const EngramGatherParams&) = nullptr;
   void (*engram_gate)(const EngramGateParams&) = nullptr;
   void (*markov)(const MarkovParams&) = nullptr;
+  void (*copy_rows)(const CopyRowsParams&) = nullptr;
+  void (*compact_rows)(const CompactRowsParams&) = nullptr;
 
   // The layout this backend multiplies fastest, made once at load: bytes it takes for a matrix (by
   // its format and shape alone, `data` may be null; 0: the stored form is used as it is), and the

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -12,6 +11,8 @@ namespace thalweg::kvpool {
 
 Pool::Pool(Geometry geometry, const PoolSize& size)
     : geometry_(std::move(geometry)),
+      memory_(size.memory),
+      stream_(size.stream),
       blocks_(size.blocks),
       blocks_from_outside_(size.blocks_from_outside),
       slots_(static_cast<size_t>(size.sequences)),
@@ -20,16 +21,16 @@ Pool::Pool(Geometry geometry, const PoolSize& size)
   for (const OwnerGroup& g : geometry_.owners) {
     TW_CHECK_EQ(geometry_.block_tokens % g.ratio, 0);
     const int64_t rows = blocks_ * (geometry_.block_tokens / g.ratio);
-    main_.emplace_back(rows * geometry_.MainRowBytes(g));
-    index_.emplace_back(rows * geometry_.IndexRowBytes(g));
+    main_.emplace_back(rows * geometry_.MainRowBytes(g), *memory_);
+    index_.emplace_back(rows * geometry_.IndexRowBytes(g), *memory_);
     pending_offset_.push_back(pending_floats);
     if (g.ratio == 2) pending_floats += geometry_.PendingRows() * 2 * g.main_width;
   }
   for (int64_t b = blocks_from_outside_ ? 0 : blocks_; b-- > 0;)
     free_blocks_.push_back(static_cast<int32_t>(b));
   for (Slot& s : slots_) {
-    s.rings = tensor::Buffer(geometry_.window_layers * geometry_.RingBytes());
-    s.pending = tensor::Buffer(geometry_.PendingBytes());
+    s.rings = tensor::Buffer(geometry_.window_layers * geometry_.RingBytes(), *memory_);
+    s.pending = tensor::Buffer(geometry_.PendingBytes(), *memory_);
     s.history.assign(static_cast<size_t>(geometry_.HistoryRows()), 0);
     s.blocks.reserve(static_cast<size_t>(blocks_));  // so that a step never allocates
   }
@@ -44,7 +45,8 @@ int64_t Pool::bytes() const {
 
 int64_t Pool::checkpoint_bytes() const {
   int64_t total = 0;
-  for (const Checkpoint& c : checkpoints_) total += c.state.bytes();
+  for (const Checkpoint& c : checkpoints_)
+    total += c.state.bytes() + static_cast<int64_t>(c.history.size() * sizeof(int32_t));
   return total;
 }
 
@@ -116,32 +118,25 @@ void Pool::Begin(SequenceId id, const Beginning& beginning) {
   s.write_from = beginning.write_from;
 }
 
-std::array<Pool::Piece, 3> Pool::Pieces(Slot& s, int64_t layers) {
-  const auto history = static_cast<int64_t>(s.history.size() * sizeof(int32_t));
-  return {Piece{s.rings.data(), layers * geometry_.RingBytes()},
-          Piece{s.pending.data(), s.pending.bytes()},
-          Piece{reinterpret_cast<std::byte*>(s.history.data()), history}};
-}
-
 void Pool::SaveCheckpoint(SequenceId id, int32_t checkpoint) {
   Slot& s = slot(id);
   Checkpoint& c = checkpoints_.at(static_cast<size_t>(checkpoint));
   c.layers = s.decoder_floor < s.length ? geometry_.window_layers : geometry_.encoder_layers;
+  c.filled = true;
   c.length = s.length;
   c.high_water = s.high_water;
   c.encoder_floor = s.encoder_floor;
   c.decoder_floor = s.decoder_floor;
-  const int64_t bytes = geometry_.CheckpointBytes(c.layers);
-  if (c.state.bytes() != bytes) c.state = tensor::Buffer(bytes);
-  std::byte* to = c.state.data();
-  for (const Piece& piece : Pieces(s, c.layers)) {
-    if (piece.bytes > 0) std::memcpy(to, piece.data, static_cast<size_t>(piece.bytes));
-    to += piece.bytes;
-  }
+  c.history = s.history;
+  const int64_t rings = c.layers * geometry_.RingBytes();
+  const int64_t pending = geometry_.PendingBytes();
+  if (c.state.bytes() != rings + pending) c.state = tensor::Buffer(rings + pending, *memory_);
+  memory_->copy(stream_, c.state.data(), s.rings.data(), rings);
+  memory_->copy(stream_, c.state.data() + rings, s.pending.data(), pending);
 }
 
 Status Pool::CheckRestore(const Checkpoint& c, int32_t checkpoint, const Beginning& b) const {
-  if (c.state.bytes() == 0 || c.length != b.length) {
+  if (!c.filled || c.length != b.length) {
     return base::FailedPrecondition(
         fmt::format("checkpoint {} holds {} tokens, not {}", checkpoint, c.length, b.length));
   }
@@ -166,11 +161,10 @@ Status Pool::RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginnin
   s.encoder_floor = c.encoder_floor;
   s.decoder_floor = beginning.decoder_floor;
   s.write_from = beginning.write_from;
-  const std::byte* from = c.state.data();
-  for (const Piece& piece : Pieces(s, c.layers)) {
-    if (piece.bytes > 0) std::memcpy(piece.data, from, static_cast<size_t>(piece.bytes));
-    from += piece.bytes;
-  }
+  s.history = c.history;
+  const int64_t rings = c.layers * geometry_.RingBytes();
+  memory_->copy(stream_, s.rings.data(), c.state.data(), rings);
+  memory_->copy(stream_, s.pending.data(), c.state.data() + rings, geometry_.PendingBytes());
   return {};
 }
 

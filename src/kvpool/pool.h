@@ -4,8 +4,6 @@
 // scheduling (docs/contracts/cache.md).
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "base/status.h"
 #include "kvpool/geometry.h"
 #include "tensor/buffer.h"
+#include "tensor/memory.h"
 #include "tensor/paged_rows.h"
 
 namespace thalweg::kvpool {
@@ -33,6 +32,9 @@ struct PoolSize {
   // true: someone else says which block belongs to whom (Attach), and one block may serve several
   // sequences. false: Reserve takes free blocks.
   bool blocks_from_outside = false;
+  // Where rows live, and the queue in whose order they are copied.
+  const tensor::Memory* memory = &tensor::HostMemory();
+  tensor::Stream stream = {};
 };
 
 // Where a sequence begins that takes its first tokens from elsewhere.
@@ -119,22 +121,20 @@ class Pool {
     std::vector<int32_t> history;
   };
   struct Checkpoint {
+    bool filled = false;
     int64_t length = 0, high_water = 0, encoder_floor = 0, decoder_floor = 0;
     int64_t layers = 0;    // whose rings are there
-    tensor::Buffer state;  // rings, pending groups, history
+    tensor::Buffer state;  // rings, then half groups
+    std::vector<int32_t> history;
   };
-  // The pieces of a slot's bounded state in the order in which a checkpoint holds them.
-  struct Piece {
-    std::byte* data = nullptr;
-    int64_t bytes = 0;
-  };
-  std::array<Piece, 3> Pieces(Slot& slot, int64_t layers);
   Status CheckRestore(const Checkpoint& checkpoint, int32_t number, const Beginning& wanted) const;
   Slot& slot(SequenceId id);
   const Slot& slot(SequenceId id) const;
   tensor::PagedRows Rows(SequenceId id, int owner, bool index);
 
   Geometry geometry_;
+  const tensor::Memory* memory_;
+  tensor::Stream stream_;
   int64_t blocks_ = 0;
   bool blocks_from_outside_ = false;
   std::vector<tensor::Buffer> main_;     // [owner], [blocks, block_tokens / ratio, row bytes]

@@ -1,6 +1,5 @@
 // Attention over the sliding window and the selected compressed entries (spec/model.md 2.5).
 #include <cmath>
-#include <cstring>
 
 #include "model/run.h"
 
@@ -16,12 +15,13 @@ void ObserveWindow(const Run& run, int layer) {
   const kvpool::Geometry& g = run.pool.geometry();
   std::vector<float> row(static_cast<size_t>(g.window_width));
   std::vector<BF16> decoded;
+  HostView chunk(run, run.ws.window_chunk, run.rows() * g.WindowRowBytes());
   for (int64_t r = 0; r < run.rows(); ++r) {
-    tensor::DecodeRow(g.window_format, run.ws.window_chunk + r * g.WindowRowBytes(), g.window_width,
+    tensor::DecodeRow(g.window_format, chunk.as<uint8_t>() + r * g.WindowRowBytes(), g.window_width,
                       row.data());
     for (const float v : row) decoded.push_back(tensor::ToBF16(v));
   }
-  Observe(run, layer, point::kWindowKv, decoded.data(), {run.rows(), g.window_width});
+  ObserveHost(run, layer, point::kWindowKv, decoded.data(), {run.rows(), g.window_width});
 }
 
 }  // namespace
@@ -119,13 +119,16 @@ void Attend(Run& run, int layer, const AttentionKeys& keys) {
 void CommitWindow(Run& run, int layer) {
   const kvpool::Geometry& g = run.pool.geometry();
   const int64_t bytes = g.WindowRowBytes();
+  run.lists.copy_from.clear();
+  run.lists.copy_to.clear();
   for (const SequenceRows& s : run.batch.sequences) {
     uint8_t* ring = run.pool.Ring(s.id, layer);
     for (int64_t i = std::max<int64_t>(0, s.rows - g.RingRows()); i < s.rows; ++i) {
-      const uint8_t* row = run.ws.window_chunk + (s.first_row + i) * bytes;
-      std::memcpy(ring + (s.start + i) % g.RingRows() * bytes, row, static_cast<size_t>(bytes));
+      run.lists.copy_from.push_back(run.ws.window_chunk + (s.first_row + i) * bytes);
+      run.lists.copy_to.push_back(ring + (s.start + i) % g.RingRows() * bytes);
     }
   }
+  CopyListedRows(run, bytes);
 }
 
 void ProjectOut(Run& run, int layer) {

@@ -47,15 +47,17 @@ const CompressedGroups& CompleteGroups(Run& run, int owner, int64_t ratio) {
 // Keeps the first half of every group of this step, so that a later token, or a rollback to it,
 // finds it.
 void KeepFirstHalves(Run& run, int owner) {
-  const int64_t width = run.config().head_dim;
+  run.lists.copy_from.clear();
+  run.lists.copy_to.clear();
   for (const SequenceRows& s : run.batch.sequences) {
     for (int64_t p = s.start + s.start % 2; p < s.end(); p += 2) {
       const kvpool::PendingGroup from = TokenValues(run, owner, s, p);
       const kvpool::PendingGroup to = run.pool.Pending(s.id, owner, p / 2);
-      std::copy_n(from.kv, width, to.kv);
-      std::copy_n(from.score, width, to.score);
+      run.lists.copy_from.insert(run.lists.copy_from.end(), {from.kv, from.score});
+      run.lists.copy_to.insert(run.lists.copy_to.end(), {to.kv, to.score});
     }
   }
+  CopyListedRows(run, run.config().head_dim * static_cast<int64_t>(sizeof(float)));
 }
 
 void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
@@ -75,12 +77,12 @@ void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
 // up.
 void MoveRowsUp(Run& run, const CompressedGroups& groups) {
   if (groups.count() == run.rows()) return;
-  const int64_t width = run.config().head_dim;
-  for (size_t i = 0; i < groups.row.size(); ++i) {
-    BF16* to = run.ws.group_kv_bf16 + static_cast<int64_t>(i) * width;
-    const BF16* from = run.ws.group_kv_bf16 + groups.row[i] * width;
-    if (to != from) std::copy_n(from, width, to);
-  }
+  run.ops().compact_rows({.stream = run.stream(),
+                          .count = groups.count(),
+                          .bytes = run.config().head_dim * static_cast<int64_t>(sizeof(BF16)),
+                          .kept = groups.row.data(),
+                          .data = run.ws.group_kv_bf16,
+                          .scratch = run.ws.move_scratch});
 }
 
 void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio,
@@ -131,11 +133,12 @@ void ObserveRows(const Run& run, int layer, std::string_view name, tensor::RowFo
   if (run.probe == nullptr || !run.probe->Wants(layer, name)) return;
   std::vector<float> values(static_cast<size_t>(width));
   std::vector<BF16> decoded;
-  for (const uint8_t* row : rows) {
-    tensor::DecodeRow(format, row, width, values.data());
+  for (uint8_t* row : rows) {
+    HostView view(run, row, tensor::RowBytes(format, width));
+    tensor::DecodeRow(format, view.as<uint8_t>(), width, values.data());
     for (const float v : values) decoded.push_back(tensor::ToBF16(v));
   }
-  Observe(run, layer, name, decoded.data(), {static_cast<int64_t>(rows.size()), width});
+  ObserveHost(run, layer, name, decoded.data(), {static_cast<int64_t>(rows.size()), width});
 }
 
 void ObservePending(Run& run, int layer, int owner) {

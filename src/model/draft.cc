@@ -64,7 +64,7 @@ void EmbedBlock(Run& run) {
 }
 
 // Base logits of every row from the shared head; ws.normed holds the collapsed state v afterwards.
-void BaseLogits(Run& run, DraftOutput* output) {
+float* BaseLogits(Run& run, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   run.ops().collapse({.stream = run.stream(),
                       .rows = run.rows(),
@@ -76,25 +76,23 @@ void BaseLogits(Run& run, DraftOutput* output) {
                       .norm_eps = c.rms_norm_eps,
                       .collapsed = run.ws.normed,
                       .normed = run.ws.update});
-  output->logits.resize(static_cast<size_t>(run.rows() * c.vocab_size));
-  const kernels::Projection head{.weight = run.parts.weights.head,
-                                 .out_f32 = output->logits.data()};
+  float* logits = run.logits.Take(run.rows() * c.vocab_size, &output->logits);
+  const kernels::Projection head{.weight = run.parts.weights.head, .out_f32 = logits};
   run.ops().linear({.stream = run.stream(),
                     .rows = run.rows(),
                     .in = c.hidden_size,
                     .x = run.ws.update,
                     .projections = {&head, 1}});
+  return logits;
 }
 
 // Slot i of every block: logits of the Markov head given the token before, its confidence, the
 // greedy token.
-void ChainSlot(Run& run, int64_t slot, DraftOutput* output) {
+void ChainSlot(Run& run, int64_t slot, float* base, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   const DraftHeadWeights& w = *run.parts.weights.draft;
   const int64_t block = c.dspark_block_size;
   std::vector<int32_t>& previous = run.lists.draft_tokens;
-  std::vector<float>& confidence = run.lists.draft_confidence;
-  confidence.resize(previous.size());
   run.ops().markov({.stream = run.stream(),
                     .rows = static_cast<int64_t>(previous.size()),
                     .hidden = c.hidden_size,
@@ -106,15 +104,18 @@ void ChainSlot(Run& run, int64_t slot, DraftOutput* output) {
                     .confidence = w.confidence,
                     .state = run.ws.normed + slot * c.hidden_size,
                     .state_stride = block * c.hidden_size,
-                    .logits = output->logits.data() + slot * c.vocab_size,
+                    .logits = base + slot * c.vocab_size,
                     .logits_stride = block * c.vocab_size,
-                    .confidence_out = confidence.data()});
+                    .confidence_out = run.ws.confidence});
+  run.logits.Fetch(run.stream(), &output->logits);
+  HostView confidence(run, run.ws.confidence,
+                      static_cast<int64_t>(previous.size() * sizeof(float)));
   for (size_t r = 0; r < previous.size(); ++r) {
     const int64_t row = static_cast<int64_t>(r) * block + slot;
     const float* logits = output->logits.data() + row * c.vocab_size;
     previous[r] = static_cast<int32_t>(std::max_element(logits, logits + c.vocab_size) - logits);
     output->tokens[static_cast<size_t>(row)] = previous[r];
-    output->confidence[static_cast<size_t>(row)] = confidence[r];
+    output->confidence[static_cast<size_t>(row)] = confidence.as<float>()[r];
   }
 }
 
@@ -177,13 +178,13 @@ void DraftBlock(Run& run, DraftOutput* output) {
   for (int stage = 0; stage < c.num_nextn_predict_layers; ++stage) {
     RunStage(run, static_cast<int>(c.num_hidden_layers) + stage);
   }
-  BaseLogits(run, output);
+  float* logits = BaseLogits(run, output);
   output->tokens.resize(static_cast<size_t>(run.rows()));
   output->confidence.resize(static_cast<size_t>(run.rows()));
   run.lists.draft_tokens.clear();
   for (const SequenceRows& s : run.batch.sequences)
     run.lists.draft_tokens.push_back(run.batch.ids[static_cast<size_t>(s.first_row)]);
-  for (int64_t slot = 0; slot < c.dspark_block_size; ++slot) ChainSlot(run, slot, output);
+  for (int64_t slot = 0; slot < c.dspark_block_size; ++slot) ChainSlot(run, slot, logits, output);
 }
 
 }  // namespace thalweg::model

@@ -93,7 +93,7 @@ void ApplyEngram(Run& run, int layer) {
   const int64_t columns = c.EngramColumns();
   int64_t* rows =
       run.lists.engram_rows.data() + run.plan(layer).engram_index * run.rows() * columns;
-  Observe(run, layer, point::kEngramRows, rows, {run.rows(), columns});
+  ObserveHost(run, layer, point::kEngramRows, rows, {run.rows(), columns});
   run.ops().engram_gather({.stream = run.stream(),
                            .rows = run.rows(),
                            .columns = columns,
@@ -114,8 +114,8 @@ void ApplyEngram(Run& run, int layer) {
                          .streams_n = c.hc_mult,
                          .hidden = c.hidden_size,
                          .kv = run.ws.engram_kv,
-                         .q_weight = w.q_weight.data(),
-                         .k_weight = w.k_weight.data(),
+                         .q_weight = w.q_weight,
+                         .k_weight = w.k_weight,
                          .norm_eps = c.rms_norm_eps,
                          .dead = run.batch.image.data(),
                          .streams = run.ws.streams});

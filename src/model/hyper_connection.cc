@@ -1,18 +1,7 @@
 // Hyper-connections around a sublayer, and the draft taps (spec/model.md 2.1, 2.2, 2.8).
 #include "model/run.h"
-#include "tensor/row_format.h"
 
 namespace thalweg::model {
-
-void ObserveInput(const Run& run, int layer, std::string_view name, BF16* rows, BF16* quantised) {
-  if (run.probe == nullptr || !run.probe->Wants(layer, name)) return;
-  const int64_t hidden = run.config().hidden_size;
-  Observe(run, layer, name, rows, {run.rows(), hidden});
-  for (int64_t r = 0; r < run.rows(); ++r) {
-    tensor::RoundTripRow(run.parts.options.activation_format, rows + r * hidden, hidden,
-                         quantised + r * hidden);
-  }
-}
 
 void PredictSite(Run& run, int layer, Site site) {
   const bool attention = site == Site::kAttention;

@@ -39,9 +39,22 @@ void ProjectIndexQueries(Run& run, int layer) {
                     .projections = {&weight, 1}});
 }
 
-std::vector<uint8_t> PoolMask(const Run& run, const std::vector<int64_t>& visible,
-                              int64_t entries) {
-  const kernels::CandidateSets& sets = run.ws.candidates;
+// The candidate sets as the host sees them.
+struct HostCandidates {
+  explicit HostCandidates(const Run& run)
+      : blocks(run, run.ws.candidates.blocks,
+               run.rows() * run.ws.candidates.capacity * static_cast<int64_t>(sizeof(int32_t))),
+        count(run, run.ws.candidates.count, run.rows() * static_cast<int64_t>(sizeof(int64_t))),
+        sets(run.ws.candidates) {
+    sets.blocks = blocks.as<int32_t>();
+    sets.count = count.as<int64_t>();
+  }
+  HostView blocks, count;
+  kernels::CandidateSets sets;
+};
+
+std::vector<uint8_t> PoolMask(const Run& run, const kernels::CandidateSets& sets,
+                              const std::vector<int64_t>& visible, int64_t entries) {
   std::vector<uint8_t> mask(static_cast<size_t>(run.rows() * entries), 0);
   for (int64_t r = 0; r < run.rows(); ++r) {
     uint8_t* row = mask.data() + r * entries;
@@ -56,8 +69,9 @@ std::vector<uint8_t> PoolMask(const Run& run, const std::vector<int64_t>& visibl
 }
 
 // Blocks of which any entry is set; the inverse of PoolMask.
-void TakeMask(Run& run, const std::vector<uint8_t>& mask, int64_t entries) {
-  kernels::CandidateSets& sets = run.ws.candidates;
+void TakeMask(const Run& run, const std::vector<uint8_t>& mask, int64_t entries,
+              HostCandidates* candidates) {
+  kernels::CandidateSets& sets = candidates->sets;
   for (int64_t r = 0; r < run.rows(); ++r) {
     sets.count[r] = 0;
     for (int64_t begin = 0; begin < entries; begin += sets.block_size) {
@@ -68,15 +82,18 @@ void TakeMask(Run& run, const std::vector<uint8_t>& mask, int64_t entries) {
           static_cast<int32_t>(begin / sets.block_size);
     }
   }
+  candidates->blocks.Store();
+  candidates->count.Store();
 }
 
 void ObserveCandidates(Run& run, int layer, const std::vector<int64_t>& visible) {
   if (run.probe == nullptr || !run.probe->Wants(layer, point::kCandidates)) return;
   const int64_t entries = *std::max_element(visible.begin(), visible.end());
-  const std::vector<uint8_t> made = PoolMask(run, visible, entries);
+  HostCandidates candidates(run);
+  const std::vector<uint8_t> made = PoolMask(run, candidates.sets, visible, entries);
   std::vector<uint8_t> mask = made;
-  Observe(run, layer, point::kCandidates, mask.data(), {run.rows(), entries});
-  if (mask != made) TakeMask(run, mask, entries);
+  ObserveHost(run, layer, point::kCandidates, mask.data(), {run.rows(), entries});
+  if (mask != made) TakeMask(run, mask, entries, &candidates);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 void KeepDecoderRows(Run& run) {
   const int64_t before = run.rows();
   run.batch.KeepDecoderRows(run.parts.frequencies, &run.lists.kept);
-  run.ws.Compact(run.lists.kept, run.config());
+  run.ws.Compact(run.lists.kept, run.config(), run.ops(), run.stream());
   KeepEngramRows(run, before, run.lists.kept);
 }
 

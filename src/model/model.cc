@@ -10,6 +10,7 @@
 #include "model/packing.h"
 #include "model/replay.h"
 #include "model/run.h"
+#include "model/upload.h"
 
 namespace thalweg::model {
 namespace {
@@ -79,12 +80,19 @@ ModelParts PlanParts(const Config& config, const ModelOptions& options) {
   return parts;
 }
 
-Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint,
-                             const ModelOptions& options) {
+Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint, const ModelOptions& options,
+                             void* queue) {
   ModelParts parts = PlanParts(checkpoint.config(), options);
   TW_ASSIGN(parts.weights, BindWeights(checkpoint));
-  TW_ASSIGN(parts.packed, PackWeights(options, StateBytes(parts.config, options), &parts.weights));
-  if (parts.packed.bytes() > 0) checkpoint.GiveBackPages();  // nobody reads the stored form again
+  const int64_t others = StateBytes(parts.config, options);
+  if (options.ops->memory->host) {
+    TW_ASSIGN(parts.packed, PackWeights(options, others, &parts.weights));
+  } else {
+    const tensor::Stream stream{.team = options.team, .device = queue};
+    TW_ASSIGN(parts.uploaded, UploadWeights(parts.config, options, stream, others, &parts.weights));
+  }
+  // Nobody reads the stored form again.
+  if (parts.packed.bytes() + parts.uploaded.bytes() > 0) checkpoint.GiveBackPages();
   if (parts.config.HasEngram()) {
     TW_ASSIGN(parts.tables, checkpoint::BuildEngramTables(parts.config));
     TW_ASSIGN(const checkpoint::TokenMap map,
@@ -116,13 +124,23 @@ MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
 }
 
 struct Model::State {
-  State(ModelParts model_parts, kvpool::Geometry geometry)
+  State(ModelParts model_parts, void* device_queue, kvpool::Geometry geometry)
       : parts(std::move(model_parts)),
+        queue(device_queue),
         pool(geometry, {.blocks = CacheBlocks(parts.config, parts.options),
                         .sequences = parts.options.max_sequences,
                         .checkpoints = parts.options.checkpoints,
-                        .blocks_from_outside = parts.options.blocks_from_outside}),
-        workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes()) {}
+                        .blocks_from_outside = parts.options.blocks_from_outside,
+                        .memory = parts.options.ops->memory,
+                        .stream = {.team = parts.options.team, .device = queue}}),
+        workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes(),
+                  *parts.options.ops->memory),
+        logits(*parts.options.ops->memory) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { parts.options.ops->memory->close_queue(queue); }
+
+  Run MakeRun(Probe* probe) { return {parts, pool, workspace, lists, logits, queue, probe}; }
 
   Status CheckIds(std::span<const int32_t> tokens) const;
   Status CheckChunk(const Chunk& chunk) const;
@@ -132,9 +150,11 @@ struct Model::State {
   void Head(Run& run, StepOutput* output);
 
   ModelParts parts;
+  void* queue;
   kvpool::Pool pool;
   Workspace workspace;
   StepLists lists;
+  LogitBuffer logits;
 };
 
 Status Model::State::CheckIds(std::span<const int32_t> tokens) const {
@@ -237,9 +257,9 @@ void Model::State::Head(Run& run, StepOutput* output) {
     const int64_t first = s.logits == LogitRows::kAll ? 0 : s.rows - 1;
     for (int64_t i = first; i < s.rows; ++i) wanted.push_back(s.first_row + i);
   }
-  run.ws.Compact(wanted, c);
+  run.ws.Compact(wanted, c, run.ops(), run.stream());
   output->rows = static_cast<int64_t>(wanted.size());
-  output->logits.resize(wanted.size() * static_cast<size_t>(c.vocab_size));
+  float* made = run.logits.Take(output->rows * c.vocab_size, &output->logits);
   if (wanted.empty()) return;
   run.ops().collapse({.stream = run.stream(),
                       .rows = output->rows,
@@ -250,34 +270,42 @@ void Model::State::Head(Run& run, StepOutput* output) {
                       .norm_weight = run.parts.weights.norm,
                       .norm_eps = c.rms_norm_eps,
                       .normed = run.ws.normed});
-  const kernels::Projection head{.weight = run.parts.weights.head,
-                                 .out_f32 = output->logits.data()};
+  const kernels::Projection head{.weight = run.parts.weights.head, .out_f32 = made};
   run.ops().linear({.stream = run.stream(),
                     .rows = output->rows,
                     .in = c.hidden_size,
                     .x = run.ws.normed,
                     .projections = {&head, 1}});
-  Observe(run, static_cast<int>(c.num_hidden_layers), point::kLogits, output->logits.data(),
+  Observe(run, static_cast<int>(c.num_hidden_layers), point::kLogits, made,
           {output->rows, c.vocab_size});
+  run.logits.Fetch(run.stream(), &output->logits);
 }
 
 Result<std::unique_ptr<Model>> Model::Load(const checkpoint::Checkpoint& checkpoint,
                                            const ModelOptions& options) {
   TW_TRY(CheckRows(checkpoint.config(), checkpoint.filter().draft, options));
-  TW_ASSIGN(ModelParts parts, MakeParts(checkpoint, options));
-  const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
-  return std::unique_ptr<Model>(new Model(std::make_unique<State>(std::move(parts), geometry)));
+  void* queue = options.ops->memory->open_queue();
+  Result<ModelParts> parts = MakeParts(checkpoint, options, queue);
+  if (!parts.ok()) {
+    options.ops->memory->close_queue(queue);
+    return parts.status();
+  }
+  const kvpool::Geometry geometry = MakeGeometry(parts->config, options);
+  return std::unique_ptr<Model>(
+      new Model(std::make_unique<State>(std::move(*parts), queue, geometry)));
 }
 
 Result<std::unique_ptr<Model>> Model::FromWeights(const Config& config, Weights weights,
                                                   const ModelOptions& options) {
   TW_CHECK(!config.HasEngram());
+  TW_CHECK(options.ops->memory->host);
   TW_CHECK_EQ(weights.layers.size(), checkpoint::PlanLayers(config).size());
   TW_TRY(CheckRows(config, weights.draft.has_value(), options));
   ModelParts parts = PlanParts(config, options);
   parts.weights = std::move(weights);
   const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
-  return std::unique_ptr<Model>(new Model(std::make_unique<State>(std::move(parts), geometry)));
+  return std::unique_ptr<Model>(new Model(
+      std::make_unique<State>(std::move(parts), options.ops->memory->open_queue(), geometry)));
 }
 
 Model::Model(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -311,7 +339,7 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   TW_TRY(s.CheckChunks(chunks));
   TW_TRY(s.Prepare(chunks));
   FillBatch(chunks, s.pool, s.parts.frequencies, &s.lists.batch);
-  Run run{s.parts, s.pool, s.workspace, s.lists, probe};
+  Run run = s.MakeRun(probe);
   s.Forward(run);
   if (run.rows() > 0 && has_draft()) {
     const auto width =
@@ -321,6 +349,7 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
     InsertDraftContext(run);
   }
   s.Head(run, output);
+  TW_TRY(run.memory().synchronize(run.stream()));
   for (const Chunk& chunk : chunks) {
     s.pool.Commit(chunk.sequence,
                   s.pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size()));
@@ -348,9 +377,9 @@ Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output,
   output->logits.clear();
   if (requests.empty()) return {};
   FillDraftBatch(requests, s.pool, s.parts, &s.lists);
-  Run run{s.parts, s.pool, s.workspace, s.lists, probe};
+  Run run = s.MakeRun(probe);
   DraftBlock(run, output);
-  return {};
+  return run.memory().synchronize(run.stream());
 }
 
 }  // namespace thalweg::model

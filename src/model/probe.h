@@ -15,8 +15,8 @@ inline constexpr std::string_view kEngramRows =
     "engram_rows";  // i64 [T, columns]; layer = Engram layer
 // [T, n, hidden]; may be changed
 inline constexpr std::string_view kEngramStreams = "engram_streams_out";
-inline constexpr std::string_view kAttnPre = "hc_attn_pre";               // f32 [T, n]
-inline constexpr std::string_view kAttnPost = "hc_attn_post";             // f32 [T, n]
+inline constexpr std::string_view kAttnPre = "hc_attn_pre";    // f32 [T, n]
+inline constexpr std::string_view kAttnPost = "hc_attn_post";  // f32 [T, n]
 inline constexpr std::string_view kAttnComb = "hc_attn_comb";  // f32 [T, n (from), n (to)]
 inline constexpr std::string_view kAttnIn = "attn_in";         // [T, hidden]; may be changed
 inline constexpr std::string_view kWindowKv = "window_kv";     // [T, head_dim], as readers see it

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "checkpoint/config.h"
@@ -33,6 +32,7 @@ struct ModelParts {
   RopeFrequencies frequencies;
   Weights weights;
   tensor::LargeBuffer packed;  // what Matrix::packed of the weights points into
+  tensor::Buffer uploaded;     // all weights, where the backend's memory is not the host's
 };
 
 // What the rows of a layer attend to.
@@ -63,10 +63,12 @@ struct CompressedGroups {
 // allocates nothing.
 struct StepLists {
   Batch batch;
-  std::vector<uint8_t> seen;             // [max sequences], of the chunks checked
-  std::vector<int64_t> engram_rows;      // [Engram layers][rows, columns]
-  std::vector<int32_t> look_back;        // ids before and of one sequence's rows
-  std::vector<int64_t> kept;             // rows that the decoder runs
+  std::vector<uint8_t> seen;           // [max sequences], of the chunks checked
+  std::vector<int64_t> engram_rows;    // [Engram layers][rows, columns]
+  std::vector<int32_t> look_back;      // ids before and of one sequence's rows
+  std::vector<int64_t> kept;           // rows that the decoder runs
+  std::vector<const void*> copy_from;  // of the rows being copied
+  std::vector<void*> copy_to;
   std::vector<int64_t> wanted;           // rows that the head runs
   AttentionKeys keys;                    // of the layer under way
   CompressedGroups groups;               // of the layer under way
@@ -74,7 +76,20 @@ struct StepLists {
   std::vector<tensor::PagedRows> index;  // [sequences], likewise
   std::vector<int32_t> draft_selection;  // [rows, block]
   std::vector<int32_t> draft_tokens;     // [sequences], of the slot under way
-  std::vector<float> draft_confidence;   // [sequences], likewise
+};
+
+// Logits on their way to the host: made in place where the backend writes the host's memory.
+class LogitBuffer {
+ public:
+  explicit LogitBuffer(const tensor::Memory& memory) : memory_(memory) {}
+  // Room for `count` values that ops write; host gets as many.
+  float* Take(int64_t count, std::vector<float>* host);
+  // Waits until the host has them.
+  void Fetch(const tensor::Stream& stream, std::vector<float>* host) const;
+
+ private:
+  const tensor::Memory& memory_;
+  tensor::Buffer device_;
 };
 
 // One forward under way.
@@ -83,33 +98,65 @@ struct Run {
   kvpool::Pool& pool;
   Workspace& ws;
   StepLists& lists;
+  LogitBuffer& logits;
+  void* queue;  // of the device; null on the host
   Probe* probe;
   Batch& batch = lists.batch;
 
   const checkpoint::Config& config() const { return parts.config; }
   const kernels::Ops& ops() const { return *parts.options.ops; }
-  tensor::Stream stream() const { return {.team = parts.options.team}; }
+  const tensor::Memory& memory() const { return *ops().memory; }
+  tensor::Stream stream() const { return {.team = parts.options.team, .device = queue}; }
   const LayerWeights& layer(int i) const { return parts.weights.layers[static_cast<size_t>(i)]; }
   const checkpoint::LayerPlan& plan(int i) const { return parts.plans[static_cast<size_t>(i)]; }
   int64_t rows() const { return batch.rows(); }
 };
 
+// Bytes of the backend's memory as the host sees them: the bytes themselves, or a copy that goes
+// back with Store.
+class HostView {
+ public:
+  HostView(const Run& run, void* data, int64_t bytes) : run_(run), data_(data), bytes_(bytes) {
+    if (run.memory().host) return;
+    copy_.resize(static_cast<size_t>(bytes));
+    run.memory().download(run.stream(), copy_.data(), data, bytes);
+  }
+  template <typename T>
+  T* as() {
+    return static_cast<T*>(run_.memory().host ? data_ : copy_.data());
+  }
+  void Store() const {
+    if (!run_.memory().host) run_.memory().upload(run_.stream(), data_, copy_.data(), bytes_);
+  }
+
+ private:
+  const Run& run_;
+  void* data_;
+  int64_t bytes_;
+  std::vector<std::byte> copy_;
+};
+
+// The points that a probe may change.
+bool MayChange(std::string_view point);
+
 // Makes a tensor visible when the probe wants it.
 template <typename T>
 void Observe(const Run& run, int layer, std::string_view name, T* data, tensor::Shape shape) {
   if (run.probe == nullptr || !run.probe->Wants(layer, name)) return;
-  constexpr bool kIsFloat = std::is_same_v<T, float>;
-  constexpr bool kIsBf16 = std::is_same_v<T, BF16>;
-  constexpr bool kIsI32 = std::is_same_v<T, int32_t>;
-  constexpr bool kIsI64 = std::is_same_v<T, int64_t>;
-  static_assert(kIsFloat || kIsBf16 || kIsI32 || kIsI64 || std::is_same_v<T, uint8_t>);
-  const tensor::DType type = kIsFloat  ? tensor::DType::kF32
-                             : kIsBf16 ? tensor::DType::kBF16
-                             : kIsI32  ? tensor::DType::kI32
-                             : kIsI64  ? tensor::DType::kI64
-                                       : tensor::DType::kU8;
-  run.probe->See(layer, name, {type, shape, reinterpret_cast<std::byte*>(data)});
+  HostView view(run, data, shape.elements() * static_cast<int64_t>(sizeof(T)));
+  run.probe->See(layer, name, {tensor::kDTypeOf<T>, shape, view.as<std::byte>()});
+  if (MayChange(name)) view.Store();
 }
+
+// For tensors that are on the host whatever the backend.
+template <typename T>
+void ObserveHost(const Run& run, int layer, std::string_view name, T* data, tensor::Shape shape) {
+  if (run.probe == nullptr || !run.probe->Wants(layer, name)) return;
+  run.probe->See(layer, name, {tensor::kDTypeOf<T>, shape, reinterpret_cast<std::byte*>(data)});
+}
+
+// Copies the rows that the lists name (StepLists::copy_from, copy_to), `bytes` each.
+void CopyListedRows(Run& run, int64_t bytes);
 
 // The same for an input of quantised projections: a changed row is quantised again.
 void ObserveInput(const Run& run, int layer, std::string_view name, BF16* rows, BF16* quantised);

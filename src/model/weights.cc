@@ -114,8 +114,10 @@ EngramWeights BindEngram(const Binder& b) {
   w.codes = b.View("embed.weight").as<uint8_t>();
   w.scales = b.View("embed.scale").as<uint8_t>();
   w.wkv = b.Weight("wkv");
-  w.q_weight = b.Promoted("q_weight");
-  w.k_weight = b.Promoted("k_weight");
+  w.promoted_q = b.Promoted("q_weight");
+  w.promoted_k = b.Promoted("k_weight");
+  w.q_weight = w.promoted_q.data();
+  w.k_weight = w.promoted_k.data();
   return w;
 }
 

@@ -61,8 +61,10 @@ struct EngramWeights {
   const uint8_t* codes = nullptr;   // e4m3 [table rows, engram_head_dim]
   const uint8_t* scales = nullptr;  // e8m0 [table rows, engram_head_dim / 32]
   Matrix wkv;                       // [(n + 1) * hidden, columns * engram_head_dim]
-  std::vector<float> q_weight;      // [n, hidden], promoted to fp32
-  std::vector<float> k_weight;      // [n, hidden]
+  const float* q_weight = nullptr;  // [n, hidden], promoted to fp32
+  const float* k_weight = nullptr;  // [n, hidden]
+  std::vector<float> promoted_q;    // where the two are on the host
+  std::vector<float> promoted_k;
 };
 
 struct LayerWeights {

@@ -1,7 +1,6 @@
 #include "model/workspace.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace thalweg::model {
 namespace {
@@ -73,6 +72,9 @@ void CarveRest(const Config& c, Workspace* w, Carver* carver) {
   }
   carver->Rows(&w->taps, taps * c.hidden_size);
   carver->Rows(&w->taps_quantised, taps * c.hidden_size);
+  carver->Rows(&w->confidence, 1);
+  const int64_t widest = std::max({c.hc_mult * c.hidden_size, taps * c.hidden_size, c.head_dim});
+  carver->Rows(&w->move_scratch, widest * static_cast<int64_t>(sizeof(BF16)));
 }
 
 void CarveAll(const Config& c, int64_t window_row_bytes, Workspace* w, Carver* carver) {
@@ -80,14 +82,6 @@ void CarveAll(const Config& c, int64_t window_row_bytes, Workspace* w, Carver* c
   CarveAttention(c, window_row_bytes, w, carver);
   CarveIndex(c, w, carver);
   CarveRest(c, w, carver);
-}
-
-template <typename T>
-void MoveRows(const std::vector<int64_t>& kept, int64_t width, T* data) {
-  for (size_t i = 0; i < kept.size(); ++i) {
-    std::memmove(data + static_cast<int64_t>(i) * width, data + kept[i] * width,
-                 static_cast<size_t>(width) * sizeof(T));
-  }
 }
 
 }  // namespace
@@ -99,27 +93,37 @@ int64_t WorkspaceBytes(const Config& config, int64_t max_rows, int64_t window_ro
   return measure.bytes() + tensor::kAlignBytes;
 }
 
-Workspace::Workspace(const Config& config, int64_t rows, int64_t window_row_bytes)
-    : max_rows(rows), arena_(WorkspaceBytes(config, rows, window_row_bytes)) {
+Workspace::Workspace(const Config& config, int64_t rows, int64_t window_row_bytes,
+                     const tensor::Memory& memory)
+    : max_rows(rows), arena_(WorkspaceBytes(config, rows, window_row_bytes), memory) {
   Carver carver(&arena_, rows);
   CarveAll(config, window_row_bytes, this, &carver);
   candidates.capacity = config.candidate_topk_blocks;
   candidates.block_size = config.candidate_block_size;
 }
 
-void Workspace::Compact(const std::vector<int64_t>& kept, const Config& config) {
+void Workspace::Compact(const std::vector<int64_t>& kept, const Config& config,
+                        const kernels::Ops& ops, const tensor::Stream& stream) {
+  const auto move = [&](int64_t width, auto* data) {
+    ops.compact_rows({.stream = stream,
+                      .count = static_cast<int64_t>(kept.size()),
+                      .bytes = width * static_cast<int64_t>(sizeof(*data)),
+                      .kept = kept.data(),
+                      .data = data,
+                      .scratch = move_scratch});
+  };
   const int64_t n = config.hc_mult;
-  MoveRows(kept, n * config.hidden_size, streams);
-  MoveRows(kept, n, pre_mix);
-  MoveRows(kept, n, pre_next);
-  MoveRows(kept, n, post);
-  MoveRows(kept, n * n, comb);
-  MoveRows(kept, config.hidden_size, normed);
-  MoveRows(kept, config.hidden_size, normed_quantised);
-  const auto tap_width =
+  const auto taps_width =
       static_cast<int64_t>(config.dspark_target_layer_ids.size()) * config.hidden_size;
-  MoveRows(kept, tap_width, taps);
-  MoveRows(kept, tap_width, taps_quantised);
+  move(n * config.hidden_size, streams);
+  move(n, pre_mix);
+  move(n, pre_next);
+  move(n, post);
+  move(n * n, comb);
+  move(config.hidden_size, normed);
+  move(config.hidden_size, normed_quantised);
+  move(taps_width, taps);
+  move(taps_width, taps_quantised);
 }
 
 }  // namespace thalweg::model

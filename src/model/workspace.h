@@ -18,7 +18,8 @@ int64_t WorkspaceBytes(const checkpoint::Config& config, int64_t max_rows,
                        int64_t window_row_bytes);
 
 struct Workspace {
-  Workspace(const checkpoint::Config& config, int64_t max_rows, int64_t window_row_bytes);
+  Workspace(const checkpoint::Config& config, int64_t max_rows, int64_t window_row_bytes,
+            const tensor::Memory& memory);
 
   int64_t max_rows = 0;
 
@@ -65,9 +66,13 @@ struct Workspace {
   // Draft taps: concatenated stream means of the target layers.
   BF16* taps = nullptr;            // [rows, taps * hidden]
   BF16* taps_quantised = nullptr;  // [rows, taps * hidden]
+  float* confidence = nullptr;     // [rows], of one draft slot
+
+  std::byte* move_scratch = nullptr;  // the widest row that is moved, for every row
 
   // Moves the residual state and taps of the kept rows to the front, in order.
-  void Compact(const std::vector<int64_t>& kept, const checkpoint::Config& config);
+  void Compact(const std::vector<int64_t>& kept, const checkpoint::Config& config,
+               const kernels::Ops& ops, const tensor::Stream& stream);
   void SwapPreMix() { std::swap(pre_mix, pre_next); }
   int64_t bytes() const { return arena_.capacity_bytes(); }
 

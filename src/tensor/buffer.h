@@ -8,16 +8,23 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "tensor/memory.h"
 
 namespace thalweg::tensor {
 
-inline constexpr int64_t kAlignBytes = 64;
+struct BufferRelease {
+  const Memory* memory = nullptr;
+  void operator()(std::byte* p) const { memory->release(p); }
+};
 
-// Zero-initialised, aligned, movable memory.
+// Zero-initialised, aligned, movable memory: the host's, or a device's, whose bytes the host must
+// not touch.
 class Buffer {
  public:
   Buffer() = default;
-  explicit Buffer(int64_t bytes);
+  explicit Buffer(int64_t bytes) : Buffer(bytes, HostMemory()) {}
+  // Running out of memory is a programmer error: memory is planned before it is taken.
+  Buffer(int64_t bytes, const Memory& memory);
 
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }
@@ -32,10 +39,7 @@ class Buffer {
   }
 
  private:
-  struct Free {
-    void operator()(std::byte* p) const;
-  };
-  std::unique_ptr<std::byte[], Free> data_;
+  std::unique_ptr<std::byte[], BufferRelease> data_;
   int64_t bytes_ = 0;
 };
 
@@ -45,6 +49,7 @@ class Arena {
  public:
   Arena() = default;
   explicit Arena(int64_t bytes) : buffer_(bytes) {}
+  Arena(int64_t bytes, const Memory& memory) : buffer_(bytes, memory) {}
 
   template <typename T>
   T* Take(int64_t count) {

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "tensor/dtype.h"
+
 namespace thalweg::tensor {
 
 // A stored bf16 number.
@@ -65,5 +67,17 @@ inline float E2M1ToFloat(uint8_t code) { return kE2M1Values[code & 15u]; }
 // Round to nearest, ties to the even code, clamped to +-6 (spec/model.md 5.3). Keeps the sign of
 // zero.
 uint8_t FloatToE2M1(float x);
+
+// The DType of a C++ element type.
+template <typename T>
+inline constexpr DType kDTypeOf = DType::kU8;
+template <>
+inline constexpr DType kDTypeOf<float> = DType::kF32;
+template <>
+inline constexpr DType kDTypeOf<BF16> = DType::kBF16;
+template <>
+inline constexpr DType kDTypeOf<int32_t> = DType::kI32;
+template <>
+inline constexpr DType kDTypeOf<int64_t> = DType::kI64;
 
 }  // namespace thalweg::tensor

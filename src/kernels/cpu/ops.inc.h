@@ -45,6 +45,8 @@ Ops MakeOps() {
       .engram_gather = EngramGather,
       .engram_gate = EngramGate,
       .markov = Markov<kNumerics>,
+      .copy_rows = reference::CopyRows,
+      .compact_rows = reference::CompactRows,
       .packed_bytes = kNumerics == Numerics::kExact ? PackedBytesExact : PackedBytesFast,
       .pack = kNumerics == Numerics::kExact ? PackExact : PackFast,
   };

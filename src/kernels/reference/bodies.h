@@ -15,6 +15,8 @@ void GroupedLinear(const GroupedLinearParams& p);
 void Norm(const NormParams& p);
 void WindowRows(const WindowRowsParams& p);
 void Pool(const PoolParams& p);
+void CopyRows(const CopyRowsParams& p);
+void CompactRows(const CompactRowsParams& p);
 void StoreRows(const StoreRowsParams& p);
 void IndexSelect(const IndexSelectParams& p);
 void Attention(const AttentionParams& p);

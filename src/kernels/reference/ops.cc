@@ -33,6 +33,8 @@ const Ops& ReferenceOps() {
       .engram_gather = reference::EngramGather,
       .engram_gate = reference::EngramGate,
       .markov = reference::Markov,
+      .copy_rows = reference::CopyRows,
+      .compact_rows = reference::CompactRows,
       .packed_bytes = NothingPacked,
       .pack = PackNothing,
   };
