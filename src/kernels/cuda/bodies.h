@@ -31,7 +31,8 @@ int64_t PackedBytes(const Matrix& matrix);
 void Pack(const Stream& stream, const Matrix& matrix, void* out);
 
 // z = W x in fp32 into out_f32 [rows, w.rows]: the product of Linear, for ops that go on with it.
-// x is [rows, x_stride] bf16 in device memory, of which the first w.cols of each row count.
+// x is [rows, x_stride] bf16 in device memory, of which the first w.cols of each row count. Takes
+// its scratch from Queue::kProductSlot, as Linear does.
 void Product(const Stream& stream, const Matrix& w, const BF16* x, int64_t x_stride, int64_t rows,
              float* out_f32);
 
