@@ -10,6 +10,7 @@
 #include "tools/bench_kernels.h"
 #include "tools/bench_layers.h"
 #include "tools/bench_model.h"
+#include "tools/bench_sampling.h"
 #include "tools/bench_scheduler.h"
 #include "tools/bench_serving.h"
 #include "tools/bench_tokenizer.h"
@@ -125,6 +126,19 @@ Status BenchSchedulerOf(const OptionValues& values) {
   return {};
 }
 
+Status BenchSamplingOf(const OptionValues& values) {
+  TW_ASSIGN(const std::vector<int64_t> vocabs,
+            bench::ParseCounts(values.Text("vocab"), "vocab", bench::kMostSampledVocab));
+  std::vector<bench::SamplingFigure> figures;
+  for (const int64_t vocab : vocabs) {
+    for (bench::SamplingFigure& f : bench::BenchSampling(vocab, values.Real("seconds")))
+      figures.push_back(std::move(f));
+  }
+  const bool json = values.Flag("json");
+  fmt::print("{}\n", json ? bench::ToJson(figures).dump(2) : bench::ToTable(figures));
+  return {};
+}
+
 Status BenchThroughputOf(const OptionValues& values) {
   return bench::BenchServingCommand(bench::ServingKind::kThroughput, values);
 }
@@ -140,10 +154,10 @@ struct Part {
 };
 
 constexpr std::array kParts = {
-    Part{"kernel", BenchKernelOf, false},       Part{"tokenizer", BenchTokenizerOf, true},
-    Part{"kernels", BenchKernelsOf, true},      Part{"model", BenchModelOf, true},
-    Part{"scheduler", BenchSchedulerOf, false}, Part{"throughput", BenchThroughputOf, false},
-    Part{"latency", BenchLatencyOf, false}};
+    Part{"kernel", BenchKernelOf, false},         Part{"tokenizer", BenchTokenizerOf, true},
+    Part{"kernels", BenchKernelsOf, true},        Part{"model", BenchModelOf, true},
+    Part{"sampling", BenchSamplingOf, false},     Part{"scheduler", BenchSchedulerOf, false},
+    Part{"throughput", BenchThroughputOf, false}, Part{"latency", BenchLatencyOf, false}};
 
 Status UnknownPart(std::string_view name) {
   std::vector<std::string_view> names;
@@ -196,7 +210,7 @@ std::vector<OptionRow> KernelRows() {
                 "0", 4096, 0),
           {.name = "seconds",
            .kind = OptionKind::kReal,
-           .help = "time spent on each figure (kernel)",
+           .help = "time spent on each figure (kernel, sampling)",
            .fallback = "0.3",
            .least = 0,
            .most = 600}};
@@ -232,6 +246,10 @@ std::vector<OptionRow> Rows() {
   add({.name = "running",
        .help = "sequences that decode, one figure each (scheduler; default 64 to 1024)",
        .value_name = "N,N,..."});
+  add({.name = "vocab",
+       .help = "tokens of a row, figures for each (sampling)",
+       .fallback = "6144,129280",
+       .value_name = "N,N,..."});
   for (OptionRow& row : bench::LoadOptions::Rows()) add(std::move(row));
   for (OptionRow& row : engine::EngineOptions::Rows()) add(std::move(row));
   add({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
@@ -244,13 +262,14 @@ Command BenchCommand() {
   return {
       .name = "bench",
       .about =
-          "Measure this machine: tokenizer, kernels, model, scheduler, and an engine under load",
+          "Measure this machine: tokenizer, kernels, model, sampling, scheduler, and an engine "
+          "under load",
       .options = Rows(),
       .positionals = {.name = "PART",
-                      .help =
-                          "tokenizer, kernel (one op against this machine's ceilings), kernels "
-                          "(all backends at the same products), model, scheduler (time of a step "
-                          "of the control plane), throughput or latency (an engine under load)",
+                      .help = "tokenizer, kernel (one op against this machine's ceilings), kernels "
+                              "(all backends at the same products), model, sampling (a row of "
+                              "logits to its token), scheduler (time of a step "
+                              "of the control plane), throughput or latency (an engine under load)",
                       .least = 0,
                       .most = 1},
       .run = Bench};

@@ -14,6 +14,7 @@
 #include <set>
 
 #include "engine/timed_executor.h"
+#include "tools/bench_sampling.h"
 #include "tools/bench_scheduler.h"
 
 namespace thalweg::tools::bench {
@@ -265,6 +266,14 @@ TEST(SchedulerBench, MeasuresStepsInWhichAllDecode) {
     EXPECT_GE(figure->us_per_step_p99, figure->us_per_step_median);
     EXPECT_NEAR(figure->ns_per_sequence * static_cast<double>(running),
                 1e3 * figure->us_per_step_median, 1);
+  }
+}
+
+TEST(SamplingBench, HasAFigureForEveryKind) {
+  for (const int64_t vocab : {1, 300}) {
+    const std::vector<SamplingFigure> figures = BenchSampling(vocab, 0);
+    EXPECT_EQ(figures.size(), 8u);
+    for (const SamplingFigure& f : figures) EXPECT_TRUE(f.vocab == vocab && f.us_per_row > 0);
   }
 }
 
