@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include "kernels/cpu/targets.h"
+#ifdef THALWEG_HAS_CUDA
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/ops.h"
+#endif
 
 namespace thalweg::kernels {
 namespace {
@@ -31,6 +35,32 @@ const Ops* OpsOf(const CpuTarget& target, Numerics numerics) {
   return numerics == Numerics::kExact ? target.ops : target.fast;
 }
 
+#ifdef THALWEG_HAS_CUDA
+constexpr std::string_view kKnown = "reference, cpu, cuda";
+
+void AddDeviceBackends(std::vector<BackendInfo>* backends) {
+  const Status status = cuda::DeviceStatus();
+  backends->push_back({"cuda", status.ok() ? cuda::DeviceName() : "no device here",
+                       "kernels for NVIDIA devices", status.ok() ? &cuda::CudaOps() : nullptr});
+}
+
+Result<const Ops*> DeviceBackend() {
+  TW_TRY(cuda::DeviceStatus());
+  return &cuda::CudaOps();
+}
+#else
+constexpr std::string_view kKnown = "reference, cpu";
+
+void AddDeviceBackends(std::vector<BackendInfo>* /*backends*/) {}
+
+Result<const Ops*> DeviceBackend() {
+  return base::NotFound(
+      fmt::format("this build has no backend \"cuda\" (it is built where nvcc is found); known "
+                  "backends: {}",
+                  kKnown));
+}
+#endif
+
 }  // namespace
 
 std::vector<CpuTarget> CpuTargets() {
@@ -54,8 +84,11 @@ Result<const Ops*> CpuOps(std::string_view name, Numerics numerics) {
 }
 
 std::vector<BackendInfo> Backends() {
-  return {{"reference", "any", "plain readable bodies, the oracle", &ReferenceOps()},
-          {"cpu", std::string(BestTarget().name), "fast bodies for processors", &CpuOps()}};
+  std::vector<BackendInfo> backends = {
+      {"reference", "any", "plain readable bodies, the oracle", &ReferenceOps()},
+      {"cpu", std::string(BestTarget().name), "fast bodies for processors", &CpuOps()}};
+  AddDeviceBackends(&backends);
+  return backends;
 }
 
 Result<const Ops*> FindBackend(const BackendChoice& choice) {
@@ -63,14 +96,15 @@ Result<const Ops*> FindBackend(const BackendChoice& choice) {
     if (choice.target.empty()) return &CpuOps(choice.numerics);
     return CpuOps(choice.target, choice.numerics);
   }
-  if (choice.name != "reference") {
+  if (choice.name != "reference" && choice.name != "cuda") {
     return base::NotFound(
-        fmt::format("no backend \"{}\"; known backends: reference, cpu", choice.name));
+        fmt::format("no backend \"{}\"; known backends: {}", choice.name, kKnown));
   }
   if (choice.numerics != Numerics::kExact || !choice.target.empty()) {
-    return base::InvalidArgument(
-        "the reference backend has exact numerics and no cpu targets; use --backend cpu");
+    return base::InvalidArgument(fmt::format(
+        "the {} backend has exact numerics and no cpu targets; use --backend cpu", choice.name));
   }
+  if (choice.name == "cuda") return DeviceBackend();
   return &ReferenceOps();
 }
 

@@ -12,10 +12,10 @@ namespace thalweg::kernels {
 
 // What a person is told about a backend.
 struct BackendInfo {
-  std::string name;    // what FindBackend takes
-  std::string target;  // the instruction set that was chosen ("avx512"), or "any"
-  std::string about;   // one line
-  const Ops* ops = nullptr;
+  std::string name;          // what FindBackend takes
+  std::string target;        // the instruction set that was chosen ("avx512"), "any", or the device
+  std::string about;         // one line
+  const Ops* ops = nullptr;  // null: not on this machine
 };
 
 // One instruction set that the `cpu` backend was compiled for. The same source makes every target,
@@ -31,11 +31,12 @@ struct CpuTarget {
 std::vector<BackendInfo> Backends();
 // Which bodies a person asked for.
 struct BackendChoice {
-  std::string_view name;  // "reference" or "cpu"
+  std::string_view name;  // "reference", "cpu" or "cuda"
   Numerics numerics = Numerics::kExact;
   std::string_view target = {};  // of the cpu backend; empty: the best of this processor
 };
-// An error lists what is known. The reference has no targets and exact numerics only.
+// An error lists what is known. Only the cpu backend has targets and fast numerics; cuda is an
+// error where this build or this machine has none.
 Result<const Ops*> FindBackend(const BackendChoice& choice);
 
 // Fast bodies for the best target of this processor, chosen once.

@@ -344,6 +344,7 @@ enum class Numerics {
 enum class SumOrder {
   kPairByPair,  // pairs in order: the odd product of each, then the even one
   kEvenAndOdd,  // the even products of all pairs, likewise the odd ones, then their sum
+  kMatrixUnits,  // as the matrix units of a device add, which no host repeats
 };
 
 // The bodies of one backend. Every entry is set.

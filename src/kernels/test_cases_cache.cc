@@ -147,7 +147,7 @@ struct Pages {
     }
     pool.resize(static_cast<size_t>(block_count * kRowsPerBlock * row_bytes));
     rows = {pool.data(), blocks.data(), kRowsPerBlock, kRowsPerBlock * row_bytes,
-            row_bytes,   width,         format};
+            row_bytes,   width,         format,        block_count};
     for (int64_t i = 0; i < count; ++i) {
       const std::vector<BF16> row = random->Values(width);
       tensor::EncodeRow(format, row.data(), width, rows.Row(i));

@@ -194,6 +194,7 @@ tensor::PagedRows Pool::Rows(SequenceId id, int owner, bool index) {
   tensor::PagedRows rows;
   rows.pool = (index ? index_ : main_)[static_cast<size_t>(owner)].as<uint8_t>();
   rows.blocks = slot(id).blocks.data();
+  rows.blocks_count = static_cast<int64_t>(slot(id).blocks.size());
   rows.rows_per_block = geometry_.block_tokens / g.ratio;
   rows.row_bytes = index ? geometry_.IndexRowBytes(g) : geometry_.MainRowBytes(g);
   rows.block_bytes = rows.rows_per_block * rows.row_bytes;

@@ -24,6 +24,7 @@ class GoldenTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(GoldenTest, EveryBackendPasses) {
   for (const kernels::BackendInfo& backend : kernels::Backends()) {
+    if (backend.ops == nullptr) continue;  // no device here
     const auto report = Verify({.golden_dir = kData / GetParam(), .ops = backend.ops});
     ASSERT_TRUE(report.ok()) << report.status().ToString();
     EXPECT_TRUE(report->ok()) << ToText(*report);
