@@ -98,6 +98,8 @@ class Pool {
   // Bytes that checkpoints hold now.
   int64_t checkpoint_bytes() const;
 
+  // Where rows and rings live.
+  const tensor::Memory& memory() const { return *memory_; }
   tensor::PagedRows MainRows(SequenceId id, int owner);
   tensor::PagedRows IndexRows(SequenceId id, int owner);
   // Ring of one window layer, [RingRows, WindowRowBytes]; position p lives at p % RingRows.

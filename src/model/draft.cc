@@ -25,22 +25,28 @@ const AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
                              .block_bytes = block * g.WindowRowBytes(),
                              .row_bytes = g.WindowRowBytes(),
                              .width = g.window_width,
-                             .format = g.window_format});
+                             .format = g.window_format,
+                             .blocks_count = 1});
     keys.window_end.insert(keys.window_end.end(), static_cast<size_t>(s.rows), s.start - 1);
   }
-  keys.selection = run.lists.draft_selection.data();
+  keys.selection = run.ws.draft_selection;
   keys.topk = block;
   return keys;
 }
 
-void RunStage(Run& run, int layer) {
-  static constexpr int32_t kFirstBlock = 0;
+// Rows see all of their block.
+void SelectBlocks(Run& run) {
   const int64_t block = run.config().dspark_block_size;
   std::vector<int32_t>& selection = run.lists.draft_selection;
   selection.resize(static_cast<size_t>(run.rows() * block));
   for (size_t i = 0; i < selection.size(); ++i)
     selection[i] = static_cast<int32_t>(static_cast<int64_t>(i) % block);
+  run.memory().upload(run.stream(), run.ws.draft_selection, selection.data(),
+                      static_cast<int64_t>(selection.size() * sizeof(int32_t)));
+}
 
+void RunStage(Run& run, int layer) {
+  static constexpr int32_t kFirstBlock = 0;
   PredictSite(run, layer, Site::kAttention);
   ProjectQueryAndWindow(run, layer);
   Attend(run, layer, DraftKeys(run, layer, &kFirstBlock));
@@ -175,6 +181,7 @@ void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& 
 void DraftBlock(Run& run, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   EmbedBlock(run);
+  SelectBlocks(run);
   for (int stage = 0; stage < c.num_nextn_predict_layers; ++stage) {
     RunStage(run, static_cast<int>(c.num_hidden_layers) + stage);
   }

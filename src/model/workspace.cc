@@ -73,6 +73,7 @@ void CarveRest(const Config& c, Workspace* w, Carver* carver) {
   carver->Rows(&w->taps, taps * c.hidden_size);
   carver->Rows(&w->taps_quantised, taps * c.hidden_size);
   carver->Rows(&w->confidence, 1);
+  carver->Rows(&w->draft_selection, c.dspark_block_size);
   const int64_t widest = std::max({c.hc_mult * c.hidden_size, taps * c.hidden_size, c.head_dim});
   carver->Rows(&w->move_scratch, widest * static_cast<int64_t>(sizeof(BF16)));
 }

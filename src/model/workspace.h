@@ -64,9 +64,10 @@ struct Workspace {
   BF16* engram_kv = nullptr;  // [rows, (n + 1) * hidden]
 
   // Draft taps: concatenated stream means of the target layers.
-  BF16* taps = nullptr;            // [rows, taps * hidden]
-  BF16* taps_quantised = nullptr;  // [rows, taps * hidden]
-  float* confidence = nullptr;     // [rows], of one draft slot
+  BF16* taps = nullptr;                // [rows, taps * hidden]
+  BF16* taps_quantised = nullptr;      // [rows, taps * hidden]
+  float* confidence = nullptr;         // [rows], of one draft slot
+  int32_t* draft_selection = nullptr;  // [rows, block]: every row of its block
 
   std::byte* move_scratch = nullptr;  // the widest row that is moved, for every row
 

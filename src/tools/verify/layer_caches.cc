@@ -62,9 +62,11 @@ Status LayerProbe::FeedCache(const Seen& seen, const tensor::PagedRows& rows) {
   if (!Stored(seen)) return {};
   TW_ASSIGN(const tensor::View stored, StoredRows(seen));
   const int64_t first = seen.view.shape[0] - stored.shape[0];
+  const tensor::Memory& memory = context_.model.pool().memory();
+  std::vector<uint8_t> encoded(static_cast<size_t>(rows.row_bytes));
   for (int64_t r = 0; r < stored.shape[0]; ++r) {
-    tensor::EncodeRow(rows.format, stored.as<BF16>() + r * rows.width, rows.width,
-                      rows.Row(first + r));
+    tensor::EncodeRow(rows.format, stored.as<BF16>() + r * rows.width, rows.width, encoded.data());
+    memory.upload({}, rows.Row(first + r), encoded.data(), rows.row_bytes);
   }
   return {};
 }
