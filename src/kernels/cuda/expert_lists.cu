@@ -1,0 +1,131 @@
+// Sorts the slots of a call by expert. Where a slot comes within its expert's list may differ from
+// run to run: it says which column of a tile a row is, and no bit of a row depends on that.
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include <cstring>
+
+#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/experts.h"
+#include "kernels/cuda/launch.h"
+
+namespace thalweg::kernels::cuda {
+namespace {
+
+constexpr int kListThreads = 1024;
+constexpr int kMostExperts = 2047;
+
+// Sums before each thread, and of all in *total.
+__device__ int SumBefore(int mine, int* total) {
+  __shared__ int warps[kWarp];
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  int sum = mine;
+  for (int step = 1; step < kWarp; step *= 2) {
+    const int other = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += other;
+  }
+  __syncthreads();  // the call before has been read
+  if (lane == kWarp - 1) warps[warp] = sum;
+  __syncthreads();
+  int before = 0, all = 0;
+  for (int i = 0; i < kListThreads / kWarp; ++i) {
+    before += i < warp ? warps[i] : 0;
+    all += warps[i];
+  }
+  *total = all;
+  return before + sum - mine;
+}
+
+struct ListArgs {
+  const int32_t* chosen = nullptr;
+  int slots = 0, rows = 0, experts = 0, tile_rows = 0;
+  ExpertLists lists;
+};
+
+__device__ int ExpertOf(const ListArgs& p, int slot) {
+  return min(max(p.chosen[slot], 0), p.experts - 1);
+}
+
+__device__ void WriteTiles(const ListArgs& p, int expert, int first, int count, int at) {
+  for (int done = 0; done < count; done += p.tile_rows) {
+    p.lists.tiles[at++] = {expert, first + done, min(p.tile_rows, count - done)};
+  }
+}
+
+// One block.
+__global__ void __launch_bounds__(kListThreads) ListKernel(const ListArgs p) {
+  __shared__ int counts[kMostExperts + 1], next[kMostExperts + 1];
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int e = thread; e < p.experts; e += kListThreads) counts[e] = 0;
+  __syncthreads();
+  for (int s = thread; s < p.slots; s += kListThreads) atomicAdd(&counts[ExpertOf(p, s)], 1);
+  __syncthreads();
+  int slots_before = 0, tiles_before = (p.rows + p.tile_rows - 1) / p.tile_rows;
+  if (thread == 0) WriteTiles(p, p.experts, p.slots, p.rows, 0);
+  for (int base = 0; base < p.experts; base += kListThreads) {
+    const int e = base + thread;
+    const int count = e < p.experts ? counts[e] : 0;
+    int slots = 0, tiles = 0;
+    const int first = slots_before + SumBefore(count, &slots);
+    const int at = tiles_before + SumBefore((count + p.tile_rows - 1) / p.tile_rows, &tiles);
+    if (e < p.experts) next[e] = first;
+    WriteTiles(p, e, first, count, at);
+    slots_before += slots;
+    tiles_before += tiles;
+  }
+  if (thread == 0) *p.lists.tiles_n = tiles_before;
+  __syncthreads();
+  for (int s = thread; s < p.slots; s += kListThreads) {
+    p.lists.slots[atomicAdd(&next[ExpertOf(p, s)], 1)] = s;
+  }
+  for (int r = thread; r < p.rows; r += kListThreads) p.lists.slots[p.slots + r] = p.slots + r;
+}
+
+struct Table {
+  std::vector<char> host;
+  FeedForward* device = nullptr;
+};
+
+}  // namespace
+
+int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_rows) {
+  const int64_t slots = rows * topk;
+  return base::CeilDiv(rows, int64_t{tile_rows}) + slots / tile_rows + std::min(slots, experts);
+}
+
+void ListExperts(Queue* queue, const int32_t* chosen, int64_t rows, int64_t topk, int64_t experts,
+                 int tile_rows, const ExpertLists& lists) {
+  TW_CHECK(experts > 0 && experts <= kMostExperts);
+  const ListArgs args{chosen,
+                      static_cast<int>(rows * topk),
+                      static_cast<int>(rows),
+                      static_cast<int>(experts),
+                      tile_rows,
+                      lists};
+  ListKernel<<<1, kListThreads, 0, queue->stream()>>>(args);
+}
+
+const FeedForward* ExpertTable(Queue* queue, const ExpertsParams& p) {
+  // Tables stay for the life of the process: a model's own are few and come in every step.
+  static std::mutex mutex;
+  static auto* tables = new std::unordered_map<const void*, Table>();
+  const std::lock_guard lock(mutex);
+  const size_t bytes = p.experts.size() * sizeof(FeedForward);
+  std::vector<char> now(bytes + sizeof(FeedForward));
+  std::memcpy(now.data(), p.experts.data(), bytes);
+  std::memcpy(now.data() + bytes, &p.shared, sizeof(FeedForward));
+  Table& table = (*tables)[p.experts.data()];
+  if (table.host == now) return table.device;
+  // Kernels under way may still read the old one.
+  queue->Note(cudaStreamSynchronize(queue->stream()));
+  if (table.host.size() != now.size()) {
+    queue->Note(cudaFree(table.device));
+    queue->Note(cudaMalloc(reinterpret_cast<void**>(&table.device), now.size()));
+  }
+  queue->Note(cudaMemcpy(table.device, now.data(), now.size(), cudaMemcpyHostToDevice));
+  table.host = std::move(now);
+  return table.device;
+}
+
+}  // namespace thalweg::kernels::cuda

@@ -1,0 +1,36 @@
+// How rows meet experts: lists made on the device.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/cuda/queue.h"
+#include "kernels/ops.h"
+
+namespace thalweg::kernels::cuda {
+
+// A pair of a row and one of its experts is a slot: row * topk + i. Slots behind rows * topk are
+// rows of the shared expert, which counts as one more expert behind the last.
+struct ExpertTile {
+  int32_t expert = 0;
+  int32_t first = 0;  // in ExpertLists::slots
+  int32_t count = 0;
+};
+
+struct ExpertLists {
+  int32_t* slots = nullptr;     // [rows * (topk + 1)], by expert
+  ExpertTile* tiles = nullptr;  // the shared expert's first, they are the largest
+  int32_t* tiles_n = nullptr;
+};
+
+// The most tiles of `tile_rows` slots there can be.
+int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_rows);
+
+// Fills the lists. chosen: [rows, topk] in device memory.
+void ListExperts(Queue* queue, const int32_t* chosen, int64_t rows, int64_t topk, int64_t experts,
+                 int tile_rows, const ExpertLists& lists);
+
+// The table of weights in device memory, [experts + 1], the shared expert's last: sent when it
+// first comes and when it has changed.
+const FeedForward* ExpertTable(Queue* queue, const ExpertsParams& p);
+
+}  // namespace thalweg::kernels::cuda

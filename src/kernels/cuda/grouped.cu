@@ -1,0 +1,110 @@
+// Independent blocks of rows of one matrix, each over its own part of the input (wo_a).
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/product_launch.cuh"
+
+namespace thalweg::kernels::cuda {
+namespace {
+
+// Quantisers work on groups inside these many values.
+constexpr int64_t kQuantised = 32;
+
+struct GroupedOp {
+  struct Item {
+    int64_t group = 0;
+    int64_t slab = 0, row = 0;  // first slab of the matrix, first input row
+  };
+  Matrix weight;
+  int64_t groups = 0, group_out = 0, rows = 0, width = 0;
+  int64_t group_tiles = 0, row_tiles = 0;
+  int tile_slabs = 0, tile_rows = 0;
+  bool quantises = false;  // on the way; groups begin at a multiple of kQuantised
+  RowFormat quantise = RowFormat::kBF16;
+  const BF16* x = nullptr;
+  BF16* out = nullptr;
+  bool inputs_aligned = false;
+
+  __device__ int64_t Tiles() const { return groups * group_tiles * row_tiles; }
+  __device__ Item Locate(int64_t tile) const {
+    const int64_t along = tile / row_tiles, group = along / group_tiles;
+    const int64_t slab = group * group_out / kUnitRows + along % group_tiles * tile_slabs;
+    return {group, slab, tile % row_tiles * tile_rows};
+  }
+  __device__ Slab SlabAt(const Item& item, int slab) const {
+    return SlabOf(weight, min(item.slab + slab, (weight.rows - 1) / kUnitRows));
+  }
+  __device__ const BF16* InputRow(const Item& item, int n) const {
+    if (item.row + n >= rows) return nullptr;
+    return x + ((item.row + n) * groups + item.group) * width;
+  }
+  template <typename Sums>
+  __device__ void Store(const Item& item, int quad, int n, const Sums& sums) const {
+    if (item.row + n >= rows) return;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int i = half * kWarp + static_cast<int>(threadIdx.x) % kWarp;
+      const int64_t o = item.slab * kUnitRows + quad * 64 + i;
+      const bool mine = o >= item.group * group_out && o < (item.group + 1) * group_out;
+      float value = RoundToBF16(sums(i));
+      if (quantises) value = QuantiseLane(quantise, mine ? value : 0.0f).value;
+      if (mine) out[(item.row + n) * groups * group_out + o] = Narrow(value);
+    }
+  }
+};
+
+// Rows of out in place, a block each.
+__global__ void QuantiseRowsKernel(RowFormat format, int64_t width, BF16* out) {
+  BF16* row = out + blockIdx.x * width;
+  ForColumns(width, [&](int64_t c, bool active) {
+    const float value = QuantiseLane(format, active ? Wide(row[c]) : 0.0f).value;
+    if (active) row[c] = Narrow(value);
+  });
+}
+
+template <typename S, Operand kOperand>
+void LaunchGrouped(Queue* queue, GroupedOp op) {
+  op.tile_slabs = S::kSlabs;
+  op.tile_rows = S::kCols;
+  op.row_tiles = base::CeilDiv(op.rows, int64_t{S::kCols});
+  // A group that begins inside a slab reaches over one slab more.
+  const int64_t before = op.group_out % kUnitRows == 0 ? 0 : kUnitRows - 1;
+  op.group_tiles = base::CeilDiv(op.group_out + before, int64_t{S::kRows});
+  LaunchProduct<S, kOperand>(queue, op, op.groups * op.group_tiles * op.row_tiles,
+                             RanksOf(op.width));
+}
+
+void ChooseGrouped(Queue* queue, const GroupedOp& op) {
+  switch (OperandOf(op.weight)) {
+    case Operand::kUnits:
+      if (op.rows <= 8) return LaunchGrouped<FewUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 64) return LaunchGrouped<SomeUnits, Operand::kUnits>(queue, op);
+      return LaunchGrouped<ManyUnits, Operand::kUnits>(queue, op);
+    case Operand::kHalves:
+      if (op.rows <= 8) return LaunchGrouped<FewHalves, Operand::kHalves>(queue, op);
+      return LaunchGrouped<ManyHalves, Operand::kHalves>(queue, op);
+    case Operand::kFloats: return LaunchGrouped<ManyFloats, Operand::kFloats>(queue, op);
+  }
+}
+
+}  // namespace
+
+void GroupedLinear(const GroupedLinearParams& p) {
+  if (p.rows == 0) return;
+  Queue& queue = QueueOf(p.stream);
+  GroupedOp op;
+  op.weight = p.weight;
+  op.groups = p.groups;
+  op.group_out = p.group_out;
+  op.rows = p.rows;
+  op.width = p.group_in;
+  op.quantises = p.group_out % kQuantised == 0;
+  op.quantise = p.quantise;
+  op.x = p.x;
+  op.out = p.out;
+  op.inputs_aligned = CopiesInPieces(p.x, p.group_in, p.group_in);
+  ChooseGrouped(&queue, op);
+  if (op.quantises || p.quantise == RowFormat::kBF16) return;
+  QuantiseRowsKernel<<<Count(p.rows), 256, 0, queue.stream()>>>(p.quantise, p.groups * p.group_out,
+                                                                p.out);
+}
+
+}  // namespace thalweg::kernels::cuda

@@ -1,0 +1,136 @@
+// fp4 and fp8 matrices as units (operand.cuh): made once at load by the device, from the stored
+// form. Rows are padded to whole slabs and columns to whole units with zeros.
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/operand.cuh"
+
+namespace thalweg::kernels::cuda {
+namespace {
+
+// What a code and a scale are, zero outside of the matrix.
+__device__ uint32_t CodeAt(const Slab& w, int64_t row, int64_t col) {
+  if (row >= w.rows || col >= w.cols) return 0;
+  const auto* codes = static_cast<const uint8_t*>(w.data);
+  const int64_t at = row * w.cols + col;
+  if (w.format == WeightFormat::kFp8) return codes[at];
+  return col % 2 == 0 ? codes[at / 2] & 15u : codes[at / 2] >> 4u;
+}
+
+__device__ uint32_t ScaleAt(const Slab& w, int64_t row, int64_t col) {
+  if (row >= w.rows || col >= w.cols) return 0;
+  const bool fp4 = w.format == WeightFormat::kFp4;
+  const int code = w.scales[(fp4 ? row : row / 32) * (w.cols / 32) + col / 32];
+  return static_cast<uint32_t>(
+      min(max(code + (fp4 ? kFp4ScaleOffset : kFp8ScaleOffset), 0), 254));
+}
+
+// Row and column of value `half` of fragment register r, in lane `lane` of step s.
+__device__ int64_t RowOf(int lane, int r) { return lane / 4 + r % 2 * 8; }
+__device__ int64_t ColumnOf(int s, int lane, int r, int half) {
+  return s * 16 + r / 2 * 8 + lane % 4 * 2 + half;
+}
+
+// Four codes (registers 0 to 3) as 16 bits where PairsOfFp4 finds them.
+__device__ uint32_t SpreadFp4(const uint32_t (&c)[4]) {
+  const auto low = [&](int i) { return c[i] & 7u; };
+  const auto sign = [&](int i) { return c[i] >> 3u; };
+  return sign(0) << 15 | low(0) << 6 | sign(1) << 12 | low(1) << 3 | sign(2) << 9 | low(2) |
+         sign(3) << 14 | (low(3) >> 2) << 13 | (low(3) & 3u) << 10;
+}
+// Two codes (of one column, rows 8 apart) where PairsOfFp8 finds them.
+__device__ uint32_t SpreadFp8(uint32_t a, uint32_t b) {
+  return (a >> 7) << 15 | (a & 127u) << 4 | (b >> 7) << 11 | ((b >> 4) & 7u) << 12 | (b & 15u);
+}
+
+__device__ void PackFp4Unit(const Slab& w, int64_t col, int lane, uint32_t* unit) {
+  for (int s = 0; s < kUnitSteps; ++s) {
+    uint32_t word = 0;
+    for (int half = 0; half < 2; ++half) {
+      uint32_t c[4];
+      for (int r = 0; r < 4; ++r) {
+        c[r] = CodeAt(w, w.first + RowOf(lane, r), col + ColumnOf(s, lane, r, half));
+      }
+      word |= SpreadFp4(c) << (16 * half);
+    }
+    unit[lane * 4 + s] = word;
+  }
+  if (lane >= 8) return;
+  uint32_t scales = 0;
+  for (int i = 0; i < 4; ++i) {
+    scales |= ScaleAt(w, w.first + lane + i / 2 * 8, col + i % 2 * 32) << (8 * i);
+  }
+  unit[128 + lane] = scales;
+}
+
+__device__ void PackFp8Unit(const Slab& w, int64_t col, int lane, uint32_t* unit) {
+  for (int i = 0; i < 8; ++i) {
+    const int s = i / 2;
+    uint32_t word = 0;
+    for (int half = 0; half < 2; ++half) {
+      const int64_t at = col + ColumnOf(s, lane, i % 2 * 2, half);
+      word |= SpreadFp8(CodeAt(w, w.first + RowOf(lane, 0), at),
+                        CodeAt(w, w.first + RowOf(lane, 1), at))
+              << (16 * half);
+    }
+    unit[i / 4 * 128 + lane * 4 + i % 4] = word;
+  }
+  if (lane >= 4) return;
+  const uint32_t factor = lane < 2 ? ScaleAt(w, w.first, col + lane * 32) << 7 : 0;
+  unit[256 + lane] = factor | factor << 16;
+}
+
+// A warp a unit; blocks of one slab.
+__global__ void PackKernel(Matrix w, int64_t units, unsigned char* out) {
+  Slab slab{w.data, w.scales, w.rows, w.cols, int64_t{blockIdx.x} * kUnitRows, w.format, false};
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const bool fp4 = w.format == WeightFormat::kFp4;
+  for (int64_t unit = threadIdx.x / kWarp; unit < units; unit += blockDim.x / kWarp) {
+    unsigned char* to = out + (blockIdx.x * units + unit) * (fp4 ? kFp4UnitBytes : kFp8UnitBytes);
+    if (fp4) {
+      PackFp4Unit(slab, unit * kUnitCols, lane, reinterpret_cast<uint32_t*>(to));
+    } else {
+      PackFp8Unit(slab, unit * kUnitCols, lane, reinterpret_cast<uint32_t*>(to));
+    }
+  }
+}
+
+int64_t Slabs(const Matrix& w) { return base::CeilDiv(w.rows, int64_t{kUnitRows}); }
+int64_t RowUnits(const Matrix& w) { return base::CeilDiv(w.cols, int64_t{kUnitCols}); }
+
+// Host memory copied to the device in the order of the stream, until the stream frees it.
+const void* CopyOf(Queue* queue, const void* host, int64_t bytes) {
+  void* device = nullptr;
+  const auto size = static_cast<size_t>(bytes);
+  const cudaError_t error = cudaMallocAsync(&device, size, queue->stream());
+  queue->Note(error);
+  if (error != cudaSuccess) return nullptr;
+  queue->Note(cudaMemcpyAsync(device, host, size, cudaMemcpyHostToDevice, queue->stream()));
+  return device;
+}
+
+}  // namespace
+
+int64_t PackedBytes(const Matrix& matrix) {
+  if (matrix.format != WeightFormat::kFp4 && matrix.format != WeightFormat::kFp8) return 0;
+  const bool fp4 = matrix.format == WeightFormat::kFp4;
+  return Slabs(matrix) * RowUnits(matrix) * (fp4 ? kFp4UnitBytes : kFp8UnitBytes);
+}
+
+void Pack(const Stream& stream, const Matrix& matrix, void* out) {
+  Queue& queue = QueueOf(stream);
+  const bool fp4 = matrix.format == WeightFormat::kFp4;
+  const int64_t groups = matrix.cols / 32;
+  const int64_t codes = matrix.rows * matrix.cols / (fp4 ? 2 : 1);
+  const int64_t scales = (fp4 ? matrix.rows : base::CeilDiv(matrix.rows, int64_t{32})) * groups;
+  Matrix device = matrix;
+  device.data = CopyOf(&queue, matrix.data, codes);
+  device.scales = static_cast<const uint8_t*>(CopyOf(&queue, matrix.scales, scales));
+  if (device.data == nullptr || device.scales == nullptr) return;
+  PackKernel<<<Count(Slabs(matrix)), 256, 0, queue.stream()>>>(device, RowUnits(matrix),
+                                                               static_cast<unsigned char*>(out));
+  queue.Note(cudaFreeAsync(const_cast<void*>(device.data), queue.stream()));
+  queue.Note(cudaFreeAsync(const_cast<uint8_t*>(device.scales), queue.stream()));
+  queue.Note(cudaStreamSynchronize(queue.stream()));  // the host's copy may go when this returns
+}
+
+}  // namespace thalweg::kernels::cuda

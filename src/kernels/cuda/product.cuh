@@ -1,0 +1,284 @@
+// The one matrix product of the CUDA backend: tiles of weight rows (the M of the instructions) by
+// input rows (their N), K ascending. Blocks stay and walk over tiles, and copies of the next tile
+// begin while the last steps of this one are computed: memory is never idle between tiles.
+//
+// Few rows and many differ in the width of a tile alone, so the order of the sums of an output is
+// one: steps of 16 columns, within the ranges that the ranks of a cluster share (SplitBegin), then
+// the ranks' sums in order.
+//
+// An Op says what there is to multiply:
+//   Item: one tile's place; Locate(tile) finds it, Tiles() counts them.
+//   SlabAt(item, slab): 16 weight rows; slab counts within the tile.
+//   InputRow(item, n): column n of the tile as a row of bf16 values, null behind the last.
+//   Store(item, quad, n, sums): 64 outputs (slabs 4 quad to 4 quad + 3) of column n, by one warp;
+//     sums(i) is output i.
+//   width: K. inputs_aligned: input rows may be copied in pieces of 16 bytes.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "kernels/cuda/operand.cuh"
+
+namespace thalweg::kernels::cuda {
+
+// Shape of a tile: kGroups warpgroups, kQuads times 64 weight rows each, kCols input rows; kUnits
+// units of K a stage.
+template <int kGroups_, int kQuads_, int kCols_, int kUnits_, int kStages_, int kBlocks_>
+struct Shape {
+  static constexpr int kGroups = kGroups_, kQuads = kQuads_, kCols = kCols_, kUnits = kUnits_;
+  static constexpr int kStages = kStages_, kBlocks = kBlocks_;
+  static constexpr int kThreads = kGroups * 128;
+  static constexpr int kRows = kGroups * kQuads * 64;
+  static constexpr int kSlabs = kRows / kUnitRows;
+};
+
+inline constexpr int kSumPitch = 68;  // floats; outputs of neighbouring columns on other banks
+
+// Ranges of K in units: multiples of two, so that stages of one and of two units split alike.
+__host__ __device__ inline int SplitBegin(int units, int rank, int ranks) {
+  const int begin = (units + 1) / 2 * rank / ranks * 2;
+  return begin < units ? begin : units;
+}
+
+template <typename S, Operand kOperand>
+struct Layout {
+  static constexpr int kWeightBytes = S::kSlabs * S::kUnits * Units<kOperand>::kBytes;
+  static constexpr int kInputGroupBytes = S::kUnits * 8 * kCoreBytes;  // 8 rows
+  static constexpr int kStageBytes = (kWeightBytes + 127) / 128 * 128 + S::kCols / 8 * kInputGroupBytes;
+  static constexpr int kSumBytes = S::kGroups * S::kCols * kSumPitch * 4;
+  static constexpr int kBytes = S::kStages * kStageBytes + kSumBytes;
+};
+
+// Tile number `round` of a block: rounds run to and fro, so that who has got a large tile gets a
+// late one.
+__device__ inline int64_t TileOf(int64_t round, int64_t block, int64_t blocks) {
+  return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
+}
+
+// Starts the copies of one stage after another, over all tiles of the block.
+template <typename Op, typename S, Operand kOperand>
+class Producer {
+ public:
+  using L = Layout<S, kOperand>;
+  __device__ Producer(const Op& op, int64_t block, int64_t blocks, int begin, int end)
+      : op_(op), block_(block), blocks_(blocks), tiles_(op.Tiles()), begin_(begin), end_(end) {
+    NextTile();
+  }
+
+  __device__ void Issue(uint32_t stage) {
+    if (tile_ < tiles_) {
+      IssueWeights(stage);
+      IssueInputs(stage + L::kStageBytes - S::kCols / 8 * L::kInputGroupBytes);
+      unit_ += S::kUnits;
+      if (unit_ >= end_) {
+        ++round_;
+        NextTile();
+      }
+    }
+    CommitCopies();
+  }
+
+ private:
+  static constexpr int kPieces = S::kCols * S::kUnits * 8;  // of 16 bytes
+  static constexpr int kMine = (kPieces + S::kThreads - 1) / S::kThreads;
+
+  __device__ void NextTile() {
+    tile_ = TileOf(round_, block_, blocks_);
+    unit_ = begin_;
+    if (tile_ >= tiles_) return;
+    const typename Op::Item item = op_.Locate(tile_);
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+#pragma unroll
+    for (int q = 0; q < S::kQuads; ++q) {
+      slabs_[q] = op_.SlabAt(item, (warp / 4 * S::kQuads + q) * 4 + warp % 4);
+    }
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) rows_[i] = op_.InputRow(item, ColumnOf(i));
+  }
+
+  __device__ static int PieceOf(int i) { return static_cast<int>(threadIdx.x) + i * S::kThreads; }
+  __device__ static int ColumnOf(int i) {
+    return PieceOf(i) / (64 * S::kUnits) * 8 + PieceOf(i) % 8;
+  }
+
+  __device__ void IssueWeights(uint32_t stage) {
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+#pragma unroll
+    for (int q = 0; q < S::kQuads; ++q) {
+#pragma unroll
+      for (int u = 0; u < S::kUnits; ++u) {
+        const int slot = ((warp / 4 * S::kQuads + q) * 4 + warp % 4) * S::kUnits + u;
+        if (unit_ + u < end_) {
+          Units<kOperand>::Fetch(slabs_[q], unit_ + u, stage + slot * Units<kOperand>::kBytes,
+                                 static_cast<int>(threadIdx.x) % kWarp);
+        }
+      }
+    }
+  }
+
+  __device__ void IssueInputs(uint32_t to) {
+#pragma unroll
+    for (int i = 0; i < kMine; ++i) {
+      if (rows_[i] == nullptr) continue;  // the sums of this column are not used
+      const int piece = PieceOf(i);
+      const int core = piece / 8 % (8 * S::kUnits);
+      const int64_t col = static_cast<int64_t>(unit_) * kUnitCols + core * 8;
+      const uint32_t at =
+          to + piece / (64 * S::kUnits) * L::kInputGroupBytes + core * kCoreBytes + piece % 8 * 16;
+      if (op_.inputs_aligned) {
+        CopyAsync16(at, rows_[i] + (col < op_.width ? col : 0), col < op_.width);
+      } else {
+        StoreValues(at, rows_[i], col);
+      }
+    }
+  }
+
+  __device__ void StoreValues(uint32_t at, const BF16* row, int64_t col) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const uint16_t bits = col + i < op_.width ? row[col + i].bits : uint16_t{0};
+      asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(at + i * 2), "h"(bits));
+    }
+  }
+
+  const Op& op_;
+  int64_t block_, blocks_, tiles_;
+  int begin_, end_;
+  int64_t round_ = 0, tile_ = 0;
+  int unit_ = 0;
+  Slab slabs_[S::kQuads];
+  const BF16* rows_[kMine];
+};
+
+// acc += the products of one stage.
+template <typename S, Operand kOperand>
+__device__ inline void MultiplyStage(const Slab (&slabs)[S::kQuads], uint32_t stage, int units,
+                                     float (&acc)[S::kQuads][S::kCols / 2]) {
+  using L = Layout<S, kOperand>;
+  using U = Units<kOperand>;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const uint32_t inputs = stage + L::kStageBytes - S::kCols / 8 * L::kInputGroupBytes;
+#pragma unroll
+  for (int u = 0; u < S::kUnits; ++u) {
+    if (u >= units) break;
+#pragma unroll
+    for (int q = 0; q < S::kQuads; ++q) {
+      const int slot = ((warp / 4 * S::kQuads + q) * 4 + warp % 4) * S::kUnits + u;
+      typename U::Fragments a;
+      U::Unpack(slabs[q], stage + slot * U::kBytes, lane, a);
+      BeginProducts();
+#pragma unroll
+      for (int s = 0; s < kUnitSteps; ++s) {
+#pragma unroll
+        for (int part = 0; part < U::kParts; ++part) {
+          Multiply<S::kCols>(acc[q], a[s][part],
+                             inputs + (u * kUnitSteps + s) * 2 * kCoreBytes, L::kInputGroupBytes);
+        }
+      }
+      CommitProducts();
+    }
+  }
+  WaitProducts<0>();
+}
+
+// Sums of one warp's fragments to sums[column][output].
+template <typename S>
+__device__ inline void SpreadSums(const float (&acc)[S::kCols / 2], float factor, float* sums) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float* mine = sums + lane % 4 * 2 * kSumPitch + threadIdx.x / kWarp % 4 * kUnitRows + lane / 4;
+#pragma unroll
+  for (int i = 0; i < S::kCols / 8; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      mine[(i * 8 + j % 2) * kSumPitch + j / 2 * 8] = acc[i * 4 + j] * factor;
+    }
+  }
+}
+
+// One warpgroup of the block.
+__device__ inline void SyncGroup() {
+  asm volatile("bar.sync %0, 128;\n" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1) : "memory");
+}
+
+// The sums of all ranks of a cluster for one column, added in their order.
+struct ClusterSums {
+  const float* mine = nullptr;
+  int ranks = 1;
+  __device__ float operator()(int i) const {
+    if (ranks == 1) return mine[i];
+    const auto cluster = cooperative_groups::this_cluster();
+    float sum = 0;
+    for (int r = 0; r < ranks; ++r) {
+      const float part = *cluster.map_shared_rank(const_cast<float*>(mine) + i, r);
+      sum = r == 0 ? part : sum + part;
+    }
+    return sum;
+  }
+};
+
+// Stores a tile: each rank its share of the columns.
+template <typename Op, typename S>
+__device__ inline void StoreTile(const Op& op, const typename Op::Item& item,
+                                 const float (&acc)[S::kQuads][S::kCols / 2], float factor,
+                                 float* sums, int rank, int ranks) {
+  const int group = static_cast<int>(threadIdx.x) / 128;
+  float* mine = sums + group * S::kCols * kSumPitch;
+#pragma unroll
+  for (int q = 0; q < S::kQuads; ++q) {
+    SpreadSums<S>(acc[q], factor, mine);
+    if (ranks > 1) {
+      cooperative_groups::this_cluster().sync();
+    } else {
+      SyncGroup();
+    }
+    const int warp = static_cast<int>(threadIdx.x) / kWarp % 4;
+    for (int n = rank + warp * ranks; n < S::kCols; n += 4 * ranks) {
+      op.Store(item, group * S::kQuads + q, n, ClusterSums{mine + n * kSumPitch, ranks});
+    }
+    if (ranks > 1) {
+      cooperative_groups::this_cluster().sync();
+    } else {
+      SyncGroup();
+    }
+  }
+}
+
+template <typename Op, typename S, Operand kOperand>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
+    ProductKernel(const __grid_constant__ Op op, int units, int ranks) {
+  using L = Layout<S, kOperand>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  const uint32_t stages = SharedAddress(shared);
+  const int rank = static_cast<int>(blockIdx.x) % ranks;
+  const int64_t block = blockIdx.x / ranks, blocks = gridDim.x / ranks;
+  const int begin = SplitBegin(units, rank, ranks), end = SplitBegin(units, rank + 1, ranks);
+  Producer<Op, S, kOperand> producer(op, block, blocks, begin, end);
+  for (int i = 0; i < S::kStages - 1; ++i) producer.Issue(stages + i * L::kStageBytes);
+  int next = 0;  // stage to compute; the one before it is free
+  const int64_t tiles = op.Tiles();
+  for (int64_t round = 0;; ++round) {
+    const int64_t tile = TileOf(round, block, blocks);
+    if (tile >= tiles) break;
+    const typename Op::Item item = op.Locate(tile);
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    Slab slabs[S::kQuads];
+#pragma unroll
+    for (int q = 0; q < S::kQuads; ++q) {
+      slabs[q] = op.SlabAt(item, (warp / 4 * S::kQuads + q) * 4 + warp % 4);
+    }
+    float acc[S::kQuads][S::kCols / 2] = {};
+    for (int unit = begin; unit < end; unit += S::kUnits) {
+      WaitCopies<S::kStages - 2>();
+      PublishShared();
+      __syncthreads();
+      producer.Issue(stages + (next == 0 ? S::kStages - 1 : next - 1) * L::kStageBytes);
+      MultiplyStage<S, kOperand>(slabs, stages + next * L::kStageBytes, end - unit, acc);
+      next = next + 1 == S::kStages ? 0 : next + 1;
+    }
+    StoreTile<Op, S>(op, item, acc, kOperand == Operand::kUnits ? kUnitsFactor : 1.0f,
+                     reinterpret_cast<float*>(shared + S::kStages * L::kStageBytes), rank, ranks);
+  }
+}
+
+}  // namespace thalweg::kernels::cuda
