@@ -16,9 +16,10 @@ struct ControlPlaneLoad {
   int64_t overlap = 1;
 };
 
+// From the step after which every sequence had a token to the first that ended.
 struct ControlPlaneFigures {
   uint64_t steps = 0;
-  double busy_share = 0;            // of the device, from the first step to the last
+  double busy_share = 0;            // of the device
   double schedule_us_per_step = 0;  // inside the scheduler, mean
   double tokens_per_second = 0;
 };

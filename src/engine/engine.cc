@@ -95,8 +95,9 @@ Result<std::unique_ptr<Engine>> Engine::Assemble(Parts parts) {
   return std::unique_ptr<Engine>(new Engine(std::move(state)));
 }
 
-Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options) {
-  TW_ASSIGN(Parts parts, LoadParts(options));
+Result<std::unique_ptr<Engine>> Engine::Load(const EngineOptions& options,
+                                             const std::function<bool()>& interrupted) {
+  TW_ASSIGN(Parts parts, LoadParts(options, interrupted));
   return Assemble(std::move(parts));
 }
 

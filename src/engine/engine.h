@@ -39,8 +39,11 @@ struct Parts;  // what an engine is made of (engine/parts.h)
 class Engine {
  public:
   // Loads a model and starts: options.model names it (a folder or a Hugging Face name; empty: the
-  // checkpoint that comes with the program).
-  static Result<std::unique_ptr<Engine>> Load(const EngineOptions& options);
+  // checkpoint that comes with the program). `interrupted` is asked on the calling thread, several
+  // times a second while a model is downloaded and between the stages of loading; true ends the
+  // call with kFailedPrecondition, and what has been downloaded is kept.
+  static Result<std::unique_ptr<Engine>> Load(const EngineOptions& options,
+                                              const std::function<bool()>& interrupted = {});
   // The same control plane over any executor; for tests and the simulator. `scheduler` is taken as
   // it is; of `options` that leaves the seed, trace, watchdog. The tokenizer may be null: then
   // prompts are token ids and no text comes out.

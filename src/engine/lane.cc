@@ -51,21 +51,41 @@ double Lane::IdleSeconds(double waiting_since, double now) const {
   return std::max(0.0, now - std::max(waiting_since, *work_since_));
 }
 
-// The next job, marked as running; null when the lane closes.
-std::unique_ptr<Job> Lane::Pop(double waiting_since, double* idle_seconds) {
+// The next job; null when there is none and nobody waits, or when the lane closes.
+std::unique_ptr<Job> Lane::Pop(bool wait) {
   std::unique_lock lock(mutex_);
-  running_.reset();
-  wakes_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+  if (wait) {
+    running_.reset();
+    wakes_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+  }
   if (queue_.empty()) return nullptr;
   std::unique_ptr<Job> job = std::move(queue_.front());
   queue_.pop_front();
+  return job;
+}
+
+// The step begins now.
+void Lane::Begin(Job* job) {
+  const std::scoped_lock lock(mutex_);
   job->begin = clock_->Now();
-  *idle_seconds = IdleSeconds(waiting_since, job->begin);
+  idle_seconds_ = IdleSeconds(waiting_since_, job->begin);
   running_ = RunningStep{.number = job->plan.number,
                          .rows = job->plan.RowCount(),
                          .sequences = static_cast<int64_t>(job->plan.rows.size()),
                          .since = job->begin};
-  return job;
+}
+
+// A device goes on before the planner hears of the step that ended.
+void Lane::LaunchNext() {
+  const Job* next = nullptr;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (queue_.empty()) return;
+    next = queue_.front().get();  // nobody else takes it
+  }
+  if (!executor_->Launch(next->plan)) return;
+  launched_ = Pop(false);
+  Begin(launched_.get());
 }
 
 void Lane::Execute(Job* job) {
@@ -84,11 +104,18 @@ void Lane::Execute(Job* job) {
 
 void Lane::Run() {
   if (team_ != nullptr) team_->PinCaller();
-  double waiting_since = clock_->Now();
-  double idle_seconds = 0;
-  while (std::unique_ptr<Job> job = Pop(waiting_since, &idle_seconds)) {
+  waiting_since_ = clock_->Now();
+  while (true) {
+    std::unique_ptr<Job> job = std::move(launched_);
+    if (job == nullptr) {
+      job = Pop(true);
+      if (job == nullptr) return;
+      Begin(job.get());
+    }
+    const double idle_seconds = idle_seconds_;
     Execute(job.get());
-    waiting_since = job->end;
+    waiting_since_ = job->end;
+    LaunchNext();
     telemetry_->Executed(job->end - job->begin, idle_seconds);
     done_(std::move(job));
   }

@@ -45,7 +45,9 @@ class Lane {
 
  private:
   void Run();
-  std::unique_ptr<Job> Pop(double waiting_since, double* idle_seconds);
+  std::unique_ptr<Job> Pop(bool wait);
+  void Begin(Job* job);
+  void LaunchNext();
   void Execute(Job* job);
   double IdleSeconds(double waiting_since, double now) const;
 
@@ -62,7 +64,11 @@ class Lane {
   std::optional<RunningStep> running_;
   std::optional<double> work_since_;
   bool closing_ = false;
-  std::thread thread_;  // last: it uses all of the above
+  // Of the executing thread alone.
+  std::unique_ptr<Job> launched_;  // the next job, when the device has begun with it
+  double waiting_since_ = 0;       // end of the last step
+  double idle_seconds_ = 0;        // before the step that runs
+  std::thread thread_;             // last: it uses all of the above
 };
 
 }  // namespace thalweg::engine

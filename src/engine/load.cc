@@ -15,13 +15,20 @@
 namespace thalweg::engine {
 namespace {
 
-Result<std::filesystem::path> FindFolder(const EngineOptions& options) {
+Result<std::filesystem::path> FindFolder(const EngineOptions& options,
+                                         const std::function<bool()>& interrupted) {
   TW_ASSIGN(hub::HubOptions hub, hub::HubOptions::FromEnvironment());
   hub.revision = options.revision;
   hub.offline = hub.offline || options.offline;
   if (!options.model_dir.empty()) hub.model_dir = options.model_dir;
   if (!hub.progress) hub.progress = hub::TerminalProgress();
+  hub.interrupted = interrupted;
   return hub::FindModel(options.model, hub);
+}
+
+Status GoOn(const std::function<bool()>& interrupted) {
+  if (!interrupted || !interrupted()) return {};
+  return base::FailedPrecondition("interrupted while the model was loaded: nothing has begun");
 }
 
 Status OpenCheckpoint(const std::filesystem::path& folder, Parts* parts) {
@@ -128,16 +135,18 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
 
 }  // namespace
 
-Result<Parts> LoadParts(const EngineOptions& options) {
+Result<Parts> LoadParts(const EngineOptions& options, const std::function<bool()>& interrupted) {
   TW_TRY(options.Check());
   TW_TRY(base::SetUpLog(options.log_level));
   spdlog::info("options: {}", options.Describe());
   Parts parts;
   parts.options = options;
-  TW_ASSIGN(const std::filesystem::path folder, FindFolder(options));
+  TW_ASSIGN(const std::filesystem::path folder, FindFolder(options, interrupted));
   TW_TRY(OpenCheckpoint(folder, &parts));
   TW_TRY(FillIntake(options, &parts));
+  TW_TRY(GoOn(interrupted));
   TW_TRY(MakeExecutor(options, &parts));
+  TW_TRY(GoOn(interrupted));
   return parts;
 }
 

@@ -154,13 +154,15 @@ Status EngineOptions::CheckHonoured(const OptionValues& values) {
   return {};
 }
 
+Status EngineOptions::CheckReplay(model::ReplayMode replay, std::optional<int64_t> keep_tokens) {
+  if (!keep_tokens.has_value() || replay == model::ReplayMode::kCompact) return {};
+  return base::InvalidArgument(fmt::format(
+      "--keep-tokens {} is for --replay compact, but --replay is {}: leave one of them out",
+      *keep_tokens, ReplayName(replay)));
+}
+
 Status EngineOptions::Check() const {
-  if (keep_tokens.has_value() && replay != model::ReplayMode::kCompact) {
-    return base::InvalidArgument(
-        fmt::format("--keep-tokens {} is for --replay compact, but --replay is {}: leave one of "
-                    "them out",
-                    *keep_tokens, ReplayName(replay)));
-  }
+  TW_TRY(CheckReplay(replay, keep_tokens));
   if (checkpoint_interval < kBlockTokens || checkpoint_interval % kBlockTokens != 0) {
     return base::InvalidArgument(
         fmt::format("--checkpoint-interval is {}, but must be a multiple of {}",

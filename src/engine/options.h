@@ -64,6 +64,8 @@ struct EngineOptions {
   static EngineOptions ModelFrom(const base::OptionValues& values);
   // Names of the published engine that this version cannot act on are refused, not ignored.
   static Status CheckHonoured(const base::OptionValues& values);
+  // A number of kept rows and a mode that keeps others contradict each other.
+  static Status CheckReplay(model::ReplayMode replay, std::optional<int64_t> keep_tokens);
   // The same checks, for options that code filled in.
   Status Check() const;
 

@@ -35,7 +35,8 @@ struct Parts {
   ProcessorHost processors = {};
 };
 
-// Options in which a checkpoint, an executor and sizes have been chosen.
-Result<Parts> LoadParts(const EngineOptions& options);
+// Options in which a checkpoint, an executor and sizes have been chosen. `interrupted` as in
+// Engine::Load.
+Result<Parts> LoadParts(const EngineOptions& options, const std::function<bool()>& interrupted);
 
 }  // namespace thalweg::engine

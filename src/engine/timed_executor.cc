@@ -1,6 +1,5 @@
 #include "engine/timed_executor.h"
 
-#include <chrono>
 #include <thread>
 
 namespace thalweg::engine {
@@ -10,8 +9,15 @@ constexpr int64_t kTokens = 1000;  // distinct ones
 
 }  // namespace
 
+bool TimedExecutor::Launch(const step::StepPlan& /*plan*/) {
+  launched_ = Clock::now();
+  return true;
+}
+
 void TimedExecutor::Execute(const step::StepPlan& plan, step::StepResult* result) {
-  const double seconds = cost_(plan);
+  const auto begin = launched_.value_or(Clock::now());
+  launched_.reset();
+  const std::chrono::duration<double> cost(cost_(plan));
   for (const step::SequenceRows& rows : plan.rows) {
     step::SequenceResult& answer = result->sequences.emplace_back();
     answer.slot = rows.slot;
@@ -19,7 +25,7 @@ void TimedExecutor::Execute(const step::StepPlan& plan, step::StepResult* result
     answer.sampled = rows.sample;
     if (rows.sample) answer.token = static_cast<int32_t>((rows.start + rows.count) % kTokens);
   }
-  if (seconds > 0) std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  std::this_thread::sleep_until(begin + std::chrono::duration_cast<Clock::duration>(cost));
 }
 
 }  // namespace thalweg::engine

@@ -1,8 +1,11 @@
 // An executor that computes nothing: a step takes as long as it is told to, tokens are made up. It
-// measures the control plane alone; the share of time in which a device would be busy, say.
+// measures the control plane alone; the share of time in which a device would be busy, say. Like a
+// device, it begins a launched step at once.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 
 #include "exec/executor.h"
 
@@ -14,10 +17,13 @@ class TimedExecutor : public exec::Executor {
   using Cost = std::function<double(const step::StepPlan&)>;
   explicit TimedExecutor(Cost cost) : cost_(std::move(cost)) {}
 
+  bool Launch(const step::StepPlan& plan) override;
   void Execute(const step::StepPlan& plan, step::StepResult* result) override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   Cost cost_;
+  std::optional<Clock::time_point> launched_;  // when the next step began
 };
 
 }  // namespace thalweg::engine

@@ -9,6 +9,7 @@
 
 #include "base/math.h"
 #include "base/rng.h"
+#include "engine/control_plane.h"
 #include "sched/scheduler.h"
 #include "tools/bench_clock.h"
 #include "tools/bench_report.h"
@@ -116,13 +117,18 @@ Result<SchedulerFigure> BenchScheduler(int64_t running, int64_t context, int64_t
   }
   std::sort(us.begin(), us.end());
   const double median = Percentile(us, 0.5);
+  TW_ASSIGN(
+      const engine::ControlPlaneFigures whole,
+      engine::MeasureControlPlane(
+          {.sequences = running, .output_tokens = steps, .step_seconds = kDeviceStepSeconds}));
   return SchedulerFigure{
       .running = running,
       .steps = steps,
       .us_per_step_median = median,
       .us_per_step_mean = std::accumulate(us.begin(), us.end(), 0.0) / static_cast<double>(steps),
       .us_per_step_p99 = Percentile(us, 0.99),
-      .ns_per_sequence = 1e3 * median / static_cast<double>(running)};
+      .ns_per_sequence = 1e3 * median / static_cast<double>(running),
+      .device_busy = whole.busy_share};
 }
 
 base::Json ToJson(const std::vector<SchedulerFigure>& figures) {
@@ -133,18 +139,19 @@ base::Json ToJson(const std::vector<SchedulerFigure>& figures) {
                     {"us_per_step_median", f.us_per_step_median},
                     {"us_per_step_mean", f.us_per_step_mean},
                     {"us_per_step_p99", f.us_per_step_p99},
-                    {"ns_per_sequence", f.ns_per_sequence}});
+                    {"ns_per_sequence", f.ns_per_sequence},
+                    {"device_busy", f.device_busy}});
   }
   return json;
 }
 
 std::string ToTable(const std::vector<SchedulerFigure>& figures) {
-  std::string table = fmt::format("{:>8} {:>12} {:>10} {:>10} {:>16}\n", "running", "us a step",
-                                  "mean", "p99", "ns a sequence");
+  std::string table = fmt::format("{:>8} {:>12} {:>10} {:>10} {:>16} {:>18}\n", "running",
+                                  "us a step", "mean", "p99", "ns a sequence", "busy, 5 ms steps");
   for (const SchedulerFigure& f : figures) {
-    table +=
-        fmt::format("{:>8} {:>12.1f} {:>10.1f} {:>10.1f} {:>16.1f}\n", f.running,
-                    f.us_per_step_median, f.us_per_step_mean, f.us_per_step_p99, f.ns_per_sequence);
+    table += fmt::format("{:>8} {:>12.1f} {:>10.1f} {:>10.1f} {:>16.1f} {:>18.4f}\n", f.running,
+                         f.us_per_step_median, f.us_per_step_mean, f.us_per_step_p99,
+                         f.ns_per_sequence, f.device_busy);
   }
   return table;
 }

@@ -11,6 +11,7 @@
 namespace thalweg::tools::bench {
 
 inline constexpr int64_t kMostRunning = 16384;
+inline constexpr double kDeviceStepSeconds = 0.005;
 
 struct SchedulerFigure {
   int64_t running = 0;  // sequences that decode, one row each in every step
@@ -19,6 +20,9 @@ struct SchedulerFigure {
   double us_per_step_mean = 0;
   double us_per_step_p99 = 0;
   double ns_per_sequence = 0;  // of the median
+  // Of the whole engine over a device whose steps last kDeviceStepSeconds: the share of the time in
+  // which the device has a step.
+  double device_busy = 0;
 };
 
 // The real scheduler over `running` sequences of `context` tokens, planned one step ahead, tokens
