@@ -49,7 +49,8 @@ class AttentionProblem {
                              kEntries * Bytes(kMainFormat),
                              Bytes(kMainFormat),
                              shape_.width,
-                             kMainFormat};
+                             kMainFormat,
+                             1};
     ops.attention({{&team},
                    1,
                    shape_.heads,
@@ -122,6 +123,15 @@ void ExpectNear(const std::vector<float>& want, const std::vector<float>& got,
   EXPECT_LE(std::sqrt(errors / squares), 0.012) << what;  // probabilities and outputs in bf16
 }
 
+std::vector<const Ops*> AllOps() {
+  if (DeviceOps() != nullptr) return {DeviceOps()};
+  std::vector<const Ops*> all;
+  for (const CpuTarget& target : CpuTargets()) {
+    if (target.supported) all.push_back(target.ops);
+  }
+  return all;
+}
+
 TEST(Attention, AgreesWithThePlainModelWhateverIsThere) {
   Random random(5);
   for (int round = 0; round < 60; ++round) {
@@ -133,12 +143,11 @@ TEST(Attention, AgreesWithThePlainModelWhateverIsThere) {
     const AttentionProblem problem(shape, in_window, selected, static_cast<uint32_t>(round));
     const std::vector<float> want = problem.PlainModel();
     std::vector<float> first;
-    for (const CpuTarget& target : CpuTargets()) {
-      if (!target.supported) continue;
-      const std::vector<float> got = problem.Run(*target.ops, 1 + round % 3);
-      ExpectNear(want, got, std::string(target.name) + " round " + std::to_string(round));
+    for (const Ops* ops : AllOps()) {
+      const std::vector<float> got = problem.Run(*ops, 1 + round % 3);
+      ExpectNear(want, got, std::string(ops->name) + " round " + std::to_string(round));
       if (first.empty()) first = got;
-      EXPECT_EQ(got, first) << target.name << " round " << round;
+      EXPECT_EQ(got, first) << ops->name << " round " << round;
     }
   }
 }

@@ -22,6 +22,7 @@ class EveryBackend : public ::testing::TestWithParam<const Ops*> {
 
 std::vector<const Ops*> AllOps() {
   std::vector<const Ops*> all = {&ReferenceOps()};
+  if (DeviceOps() != nullptr) return {all.front(), DeviceOps()};
   for (const CpuTarget& target : CpuTargets()) {
     if (target.supported) all.push_back(target.ops);
   }
@@ -186,11 +187,11 @@ TEST_P(EveryBackend, TheSinkIsInTheDenominatorAlone) {
 
 TEST_P(EveryBackend, AnEmptyWindowGivesZero) { EXPECT_EQ(AttendOnes(ops(), team_, 0, 1, 0), 0.0f); }
 
-// One expert of width 1 with weights g, u, d, input 1; the shared expert is zero.
-float RunExpert(const Ops& ops, const base::ThreadTeam& team, float g, float u, float d,
+// One expert of width 1 with weights g, u, d (exact in bf16), input 1; the shared expert is zero.
+float RunExpert(const Ops& ops, const base::ThreadTeam& team, float gate, float up, float down,
                 float weight) {
-  const float zero = 0;
-  const auto matrix = [](const float* w) { return Matrix{WeightFormat::kF32, w, nullptr, 1, 1}; };
+  const BF16 zero = {}, g = tensor::ToBF16(gate), u = tensor::ToBF16(up), d = tensor::ToBF16(down);
+  const auto matrix = [](const BF16* w) { return Matrix{WeightFormat::kBF16, w, nullptr, 1, 1}; };
   const FeedForward expert = {matrix(&g), matrix(&u), matrix(&d)};
   const FeedForward shared = {matrix(&zero), matrix(&zero), matrix(&zero)};
   const BF16 x = tensor::ToBF16(1);

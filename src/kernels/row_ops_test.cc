@@ -20,6 +20,7 @@ struct Backend {
 
 std::vector<Backend> AllBackends() {
   std::vector<Backend> all = {{"reference", &ReferenceOps()}};
+  if (DeviceOps() != nullptr) return {all.front(), {"cuda", DeviceOps()}};
   for (const CpuTarget& target : CpuTargets()) {
     if (target.supported) all.push_back({std::string(target.name), target.ops});
   }

@@ -14,6 +14,7 @@ namespace {
 
 std::vector<const Ops*> AllOps() {
   std::vector<const Ops*> all = {&ReferenceOps()};
+  if (DeviceOps() != nullptr) return {all.front(), DeviceOps()};
   for (const CpuTarget& target : CpuTargets()) {
     if (target.supported) all.push_back(target.ops);
   }
@@ -70,8 +71,8 @@ class IndexRow {
       tensor::EncodeRow(RowFormat::kBF16, key.data(), kWidth,
                         pool_.data() + g * static_cast<size_t>(row_bytes));
     }
-    keys_ = {pool_.data(), &block_, visible_,        visible_ * row_bytes,
-             row_bytes,    kWidth,  RowFormat::kBF16};
+    keys_ = {pool_.data(), &block_, visible_,         visible_ * row_bytes,
+             row_bytes,    kWidth,  RowFormat::kBF16, 1};
   }
 
   std::vector<int32_t> Select(const Ops& ops, int64_t topk, const CandidateSets* restrict_to,

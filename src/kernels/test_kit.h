@@ -80,6 +80,10 @@ struct Tolerance {
   double largest = 0;
 };
 
+// In a program that tests a device: its ops, each waited for, on the host memory of the tests.
+// Null in all others.
+const Ops* DeviceOps();
+
 // The plainest table of this processor that must give the same bits as `ops`.
 inline const Ops& PlainestLike(const Ops& ops) {
   for (const CpuTarget& target : CpuTargets()) {
