@@ -237,9 +237,9 @@ TEST_F(CudaProduct, GroupedLinearIsCloseAndInvariant) {
 // A layer of experts whose matrices are in host and in device memory.
 class TwinExperts {
  public:
-  TwinExperts(WeightFormat routed, WeightFormat shared, int64_t experts, int64_t hidden,
-              int64_t inner)
-      : experts_n(experts), hidden(hidden), inner(inner) {
+  TwinExperts(WeightFormat routed, WeightFormat shared, int64_t experts, int64_t row_width,
+              int64_t inner_width)
+      : experts_n(experts), hidden(row_width), inner(inner_width) {
     for (int64_t e = 0; e <= experts; ++e) {
       const WeightFormat format = e == experts ? shared : routed;
       for (int i = 0; i < 3; ++i) {
