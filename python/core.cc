@@ -117,9 +117,18 @@ class Watch {
 
 class Core {
  public:
-  explicit Core(const LLMOptions& options) {
-    const py::gil_scoped_release release;
-    llm_ = std::shared_ptr<LLM>(new LLM(Unwrap(LLM::Load(options))), DeleteUnlocked);
+  // A signal handler that raises ends a download.
+  explicit Core(LLMOptions options) {
+    const py::none no_callback;
+    Watch watch(no_callback);
+    options.interrupted = [&watch] { return !watch({}); };
+    std::optional<Expected<LLM>> llm;
+    {
+      const py::gil_scoped_release release;
+      llm.emplace(LLM::Load(options));
+    }
+    watch.Raise();
+    llm_ = std::shared_ptr<LLM>(new LLM(Unwrap(std::move(*llm))), DeleteUnlocked);
   }
 
   // Cancels what is under way; every later call is an error.
@@ -200,7 +209,8 @@ void BindRequests(py::module_& m) {
       .def_readwrite("add_special_tokens", &RequestOptions::add_special_tokens)
       .def_readwrite("parse_special_tokens", &RequestOptions::parse_special_tokens)
       .def_readwrite("priority", &RequestOptions::priority)
-      .def_readwrite("cache_salt", &RequestOptions::cache_salt);
+      .def_readwrite("cache_salt", &RequestOptions::cache_salt)
+      .def_readwrite("prefix_reuse", &RequestOptions::prefix_reuse);
   py::class_<Conversation>(m, "Conversation")
       .def(py::init(&ConversationOf), py::arg("messages"), py::arg("thinking"), py::arg("effort"),
            py::arg("add_generation_prompt"));

@@ -48,6 +48,9 @@ struct LLMOptions {
   // the environment, then from option_file, then from the defaults.
   std::map<std::string, std::string> options = {};
   std::string option_file = {};  // JSON object
+  // Asked on the calling thread while a model is downloaded and loaded; true ends Load with an
+  // error. What has been downloaded is kept.
+  std::function<bool()> interrupted = {};
 };
 
 struct OptionInfo {
@@ -69,6 +72,7 @@ struct RequestOptions {
   bool parse_special_tokens = true;
   int priority = 0;             // higher runs first
   std::string cache_salt = {};  // prefixes are shared only among equal salts
+  bool prefix_reuse = true;     // false: nothing that is cached is used
 };
 
 struct GenerateProgress {

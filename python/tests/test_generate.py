@@ -5,9 +5,12 @@ import array
 import asyncio
 import os
 import signal
+import socket
+import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import thalweg
 from thalweg import SamplingParams
@@ -323,6 +326,19 @@ class Interrupts(Shared):
         timer.cancel()
         self.assertLess(time.monotonic() - begin, 20)
         self.assertEqual(len(self.one().outputs[0].token_ids), 24)  # the engine goes on
+
+    def test_ctrl_c_ends_a_download(self):
+        hub = socket.create_server(("127.0.0.1", 0))  # takes connections and never answers
+        names = {"HF_ENDPOINT": f"http://127.0.0.1:{hub.getsockname()[1]}", "HF_HUB_OFFLINE": ""}
+        timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+        with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, names, HF_HUB_CACHE=cache):
+            timer.start()
+            begin = time.monotonic()
+            with self.assertRaises(KeyboardInterrupt):
+                thalweg.LLM("no-such/model")
+            self.assertLess(time.monotonic() - begin, 20)
+        timer.cancel()
+        hub.close()
 
     def test_other_threads_run_while_it_waits(self):
         turns = []

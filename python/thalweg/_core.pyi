@@ -10,6 +10,7 @@ class RequestOptions:
     parse_special_tokens: bool
     priority: int
     cache_salt: str
+    prefix_reuse: bool
     def __init__(self) -> None: ...
 
 class Conversation:

@@ -65,6 +65,7 @@ class LLM:
         *,
         priority: int = 0,
         cache_salt: str = "",
+        prefix_reuse: bool = True,
         add_special_tokens: bool = True,
         parse_special_tokens: bool = True,
     ) -> List[RequestOutput]:
@@ -78,6 +79,7 @@ class LLM:
         request = _core.RequestOptions()
         request.priority = priority
         request.cache_salt = cache_salt
+        request.prefix_reuse = prefix_reuse
         request.add_special_tokens = add_special_tokens
         request.parse_special_tokens = parse_special_tokens
         return self._run(_prompt_list(prompts), sampling_params, use_tqdm, request)
@@ -111,6 +113,8 @@ class LLM:
         request_id: Optional[str] = None,
         *,
         priority: int = 0,
+        cache_salt: str = "",
+        prefix_reuse: bool = True,
     ) -> AsyncIterator[RequestOutput]:
         """The outputs of one request as they come; SamplingParams.output_kind says how much each
         holds. Leaving the loop, or cancelling the task, cancels the request."""
@@ -124,6 +128,8 @@ class LLM:
         request = _core.RequestOptions()
         request.request_id = request_id or ""
         request.priority = priority
+        request.cache_salt = cache_salt
+        request.prefix_reuse = prefix_reuse
         params = (sampling_params or self.get_default_sampling_params())._to_core()
         own_id = self._core.submit(_prompt(prompt), params, request, push)
         finished = False

@@ -36,7 +36,8 @@ Result<std::string> LLM::State::Submit(const Prompt& prompt, const SamplingParam
 
 Expected<LLM> LLM::Load(const LLMOptions& options) {
   TW_API_ASSIGN(const engine::EngineOptions engine_options, api::ResolveOptions(options));
-  TW_API_ASSIGN(std::shared_ptr<engine::Engine> engine, engine::Engine::Load(engine_options));
+  TW_API_ASSIGN(std::shared_ptr<engine::Engine> engine,
+                engine::Engine::Load(engine_options, options.interrupted));
   auto state = std::make_unique<State>();
   state->engine = std::move(engine);
   return LLM(std::move(state));

@@ -155,12 +155,15 @@ Result<SingleRequest> SingleFromJson(std::string_view text) {
       TW_ASSIGN(request.options.request_id, ReadString(value, name));
     } else if (name == "cache_salt") {
       TW_ASSIGN(request.options.cache_salt, ReadString(value, name));
+    } else if (name == "prefix_reuse") {
+      TW_ASSIGN(request.options.prefix_reuse, ReadBool(value, name));
     } else if (name == "priority") {
       constexpr int64_t kMost = std::numeric_limits<int>::max();
       TW_ASSIGN(const int64_t priority, ReadInteger(value, name, -kMost, kMost));
       request.options.priority = static_cast<int>(priority);
     } else {
-      return UnknownField("request", name, "prompt, params, request_id, cache_salt, priority");
+      return UnknownField("request", name,
+                          "prompt, params, request_id, cache_salt, prefix_reuse, priority");
     }
   }
   return request;

@@ -46,8 +46,10 @@ TEST(RequestJson, WhatIsWrongIsNamed) {
 
 TEST(RequestJson, ASingleRequestWithItsOptions) {
   const auto request = SingleFromJson(
-      R"({"prompt": [3], "request_id": "r", "priority": -2, "params": {"output_kind": "delta"}})");
+      R"({"prompt": [3], "request_id": "r", "priority": -2, "prefix_reuse": false,
+          "params": {"output_kind": "delta"}})");
   ASSERT_TRUE(request.ok()) << request.status().message();
+  EXPECT_FALSE(request->options.prefix_reuse);
   EXPECT_EQ(request->options.request_id, "r");
   EXPECT_EQ(request->options.priority, -2);
   EXPECT_EQ(request->params.output_kind, OutputKind::kDelta);

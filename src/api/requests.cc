@@ -107,6 +107,7 @@ Result<PreparedRequest> PrepareRequest(const text::Tokenizer* tokenizer, const P
   request.logits_processor = Chain(params.logits_processors);
   request.priority = options.priority;
   request.cache_salt = options.cache_salt;
+  request.prefix_reuse = options.prefix_reuse;
   request.prompt = ids;
   prepared.output = FirstOutput(prompt, std::move(ids));
   return prepared;

@@ -109,6 +109,8 @@ Result<fs::path> Download(const std::string& name, const HubOptions& options, Se
   }
   const Result<PullReport> report = Pull(name, options);
   if (report.ok()) return report->folder;
+  // The user knows why there is no model.
+  if (options.interrupted && options.interrupted()) return report.status();
   search->Pass(fmt::format("{}: {}", options.endpoint, report.status().message()));
   return search->Missing(report.status().code(), report.status().message());
 }

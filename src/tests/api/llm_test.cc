@@ -39,6 +39,32 @@ class LlmTest : public testing::Test {
 
 std::unique_ptr<LLM> LlmTest::llm_;
 
+TEST_F(LlmTest, LoadingCanBeInterrupted) {
+  LLMOptions options{.model = THALWEG_SOURCE_DIR "/models/nano"};
+  for (int least = 0; least < 2; ++least) {
+    int asked = 0;
+    options.interrupted = [&] { return asked++ >= least; };
+    const Expected<LLM> llm = LLM::Load(options);
+    ASSERT_FALSE(llm.ok());
+    EXPECT_EQ(llm.error().code, ErrorCode::kFailedPrecondition);
+    EXPECT_NE(llm.error().message.find("interrupted"), std::string::npos) << llm.error().message;
+  }
+}
+
+// A seed with reuse that is not exact is refused, and the way out that the error names exists.
+TEST(Bounded, SeedsNeedARequestWithoutReuse) {
+  LLM llm = LLM::Load({.model = THALWEG_SOURCE_DIR "/models/nano",
+                       .options = {{"prefix_exactness", "bounded"}, {"max_sequences", "2"}}})
+                .value();
+  SamplingParams params = Greedy(3);
+  params.seed = 4;
+  const RequestOutput refused = llm.Generate(kPrompt, params).value().front();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error->message.find("--prefix-exactness bounded"), std::string::npos);
+  const GenerateOptions without{.request = {.prefix_reuse = false}};
+  EXPECT_TRUE(llm.Generate(kPrompt, params, without).value().front().ok());
+}
+
 TEST_F(LlmTest, EveryWayToAskGivesTheSameAnswer) {
   const RequestOutput text = One(Greedy(20));
   ASSERT_TRUE(text.ok());
