@@ -1,6 +1,5 @@
 // `thalweg batch`: answers the lines of a file; killed at any moment and started again, it goes on.
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "tools/batch/line_reader.h"
 #include "tools/batch/run.h"
 #include "tools/command.h"
+#include "tools/signals.h"
 
 namespace thalweg::tools {
 namespace {
@@ -85,6 +85,7 @@ bool IsOwn(std::string_view name) {
 
 LLMOptions ModelOptions(const OptionValues& values) {
   LLMOptions options;
+  options.interrupted = [] { return SignalCount() > 0; };
   for (const OptionRow& row : Rows()) {
     if (!IsOwn(row.name) && values.Has(row.name)) options.options[row.name] = values.Text(row.name);
   }
@@ -99,23 +100,6 @@ std::string RunIdentity(const OptionValues& values) {
       text += fmt::format(" {}={}", row.name, values.Text(row.name));
   }
   return batch::HashText(batch::HashOf(text)).substr(0, 8);
-}
-
-// How many times the user, or the system, asked to stop, and by which signal last.
-volatile sig_atomic_t g_stop_requests = 0;
-volatile sig_atomic_t g_signal = 0;
-
-void OnSignal(int signal) {
-  g_stop_requests = g_stop_requests + 1;
-  g_signal = signal;
-}
-
-void ListenForStops() {
-  struct sigaction action = {};
-  action.sa_handler = OnSignal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
 }
 
 std::string Clock(double seconds) {
@@ -143,10 +127,10 @@ int Report(const batch::BatchReport& report) {
     fmt::print(
         stderr,
         "thalweg: stopped by {}: {} lines answered by this run, {}. The same command goes on.\n",
-        g_signal == SIGINT ? "Ctrl-C" : "SIGTERM", report.written,
+        SignalName(), report.written,
         report.abandoned > 0 ? fmt::format("{} under way abandoned", report.abandoned)
                              : "what was under way is finished");
-    return 128 + g_signal;
+    return SignalExitCode();
   }
   fmt::print(stderr,
              "thalweg: {} lines, {} answered by this run, {} before, {} of all are errors\n",
@@ -163,6 +147,11 @@ Status CheckPaths(const std::filesystem::path& input, const std::filesystem::pat
 }
 
 Result<batch::BatchOptions> OptionsFrom(const OptionValues& values) {
+  if (values.Text("prefix-exactness") == "bounded") {
+    return base::InvalidArgument(
+        "thalweg batch gives every line a --seed and so a repeatable answer, which "
+        "--prefix-exactness bounded does not keep: use exact");
+  }
   batch::BatchOptions options;
   TW_ASSIGN(options.defaults, base::ParseJson(values.Text("params"), "--params"));
   // Its errors are told before a model is loaded, and not once for each line.
@@ -185,15 +174,15 @@ Result<int> Run(const OptionValues& values) {
     fmt::print(stderr, "thalweg: {}: cut off {} bytes of a line that was not written to its end\n",
                output.string(), results.cut_bytes());
   }
+  CatchSignals(SecondSignal::kKills);
   Expected<LLM> llm = LLM::Load(ModelOptions(values));
   if (!llm.ok()) return api::ToStatus(llm.error());
-  ListenForStops();
+  CatchSignals(SecondSignal::kCounts);
   const bool visible = isatty(STDERR_FILENO) == 1;
   std::function<void(const batch::BatchProgress&)> progress;
   if (visible) progress = PrintProgress;
-  const auto stop = [] { return static_cast<int>(g_stop_requests); };
   const Result<batch::BatchReport> report =
-      batch::RunBatch(*llm, input, &results, options, stop, progress);
+      batch::RunBatch(*llm, input, &results, options, SignalCount, progress);
   Wipe(visible);
   if (!report.ok()) return report.status();
   return Report(*report);

@@ -1,34 +1,20 @@
 // What a user sees of the program: answers on stdout, one clear message and exit code 2 for bad
 // input, nothing half done.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <tuple>
 
 #include "base/json.h"
+#include "tools/test_shell.h"
 
 namespace thalweg::tools {
 namespace {
 
-struct Outcome {
-  int code = -1;
-  std::string text;  // stdout, then what the command line redirected into it
-};
-
 Outcome RunProgram(const std::string& arguments) {
-  Outcome outcome;
-  const std::string command = std::string(THALWEG_PROGRAM) + " " + arguments;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> buffer;
-  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    outcome.text.append(buffer.data(), n);
-  outcome.code = WEXITSTATUS(pclose(pipe));
-  return outcome;
+  return RunShell(THALWEG_PROGRAM " " + arguments);
 }
 
 void ExpectError(const std::string& arguments, const std::string& message) {
@@ -78,6 +64,10 @@ TEST(Cli, BadInputIsOneMessageAndExitCodeTwo) {
   ExpectError("run --temperature -1 hi", "temperature");
   ExpectError("run --top-p 0 hi", "top_p");
   ExpectError("run --keep-tokens 5 hi", "at least 140");
+  ExpectError("run --keep-tokens 200 --replay full hi", "--replay is full");
+  ExpectError("run --max-tokens 0 hi", "max-tokens is 0");
+  ExpectError("run --max-tokens 20000 hi", "--max-tokens is 20000: the context of 16384");
+  ExpectError("batch --prefix-exactness bounded /nonexistent /nonexistent", "--seed");
   ExpectError("run --nextn 5 hi", "speculative decoding");
   ExpectError("run --accelerator nvidia hi", "cpu only");
   ExpectError("run --backend cuda hi", "reference, cpu");
@@ -169,6 +159,24 @@ TEST(Cli, PromptLongerThanTheContext) {
   std::filesystem::remove(file);
 }
 
+// A signal comes as soon as the answer has begun, or while a model is being loaded.
+TEST(Cli, SignalsEndAnAnswerAndSayWhich) {
+  const std::filesystem::path out = std::filesystem::temp_directory_path() / "thalweg_cut_answer";
+  const std::string line = THALWEG_PROGRAM " run --raw --temperature 6 --max-tokens 16000 x >" +
+                           out.string() + " & p=$!; while [ ! -s " + out.string() +
+                           " ]; do sleep 0.01; done; kill -";
+  for (const auto& [signal, name, code] :
+       {std::tuple("INT", "Ctrl-C", 130), std::tuple("TERM", "SIGTERM", 143)}) {
+    std::filesystem::remove(out);
+    const Outcome cut = RunShell("exec 2>&1; " + line + signal + " $p; wait $p");
+    EXPECT_EQ(cut.code, code) << cut.text;
+    EXPECT_NE(cut.text.find(std::string("stopped by ") + name + ": the answer is abandoned after"),
+              std::string::npos)
+        << cut.text;
+  }
+  std::filesystem::remove(out);
+}
+
 TEST(Cli, ScoreIsMachineReadable) {
   const Outcome outcome = RunProgram("score --json --ids 0,6136,434,617,776 2>/dev/null");
   ASSERT_EQ(outcome.code, 0);
@@ -193,8 +201,8 @@ TEST(Cli, InspectSays890) {
 }
 
 TEST(Cli, HelpAndVersion) {
-  for (const std::string command :
-       {"", "run", "score", "verify", "dump", "compare", "inspect", "synth", "bench"}) {
+  for (const std::string command : {"", "run", "batch", "pull", "shift", "score", "verify", "dump",
+                                    "compare", "inspect", "synth", "bench"}) {
     EXPECT_EQ(RunProgram(command + " --help").code, 0) << command;
   }
   EXPECT_EQ(RunProgram("--version").code, 0);

@@ -25,6 +25,28 @@ Status CheckPrompt(const model::Model& model, std::span<const int32_t> prompt) {
   return {};
 }
 
+bool Interrupted(const GenerateOptions& options) {
+  return options.interrupted && options.interrupted();
+}
+
+// Chunks of the model's row limit until the prompt ends or `interrupted` says so.
+Status PrefillChunks(model::Model& model, kvpool::SequenceId sequence,
+                     std::span<const int32_t> tokens, int64_t decoder_from,
+                     const std::function<bool()>& interrupted, model::StepOutput* output) {
+  const auto limit = static_cast<size_t>(model.options().max_rows);
+  while (!tokens.empty() && !(interrupted && interrupted())) {
+    const size_t count = std::min(limit, tokens.size());
+    const bool last = count == tokens.size();
+    const model::Chunk chunk{.sequence = sequence,
+                             .tokens = tokens.first(count),
+                             .decoder_from = decoder_from,
+                             .logits = last ? model::LogitRows::kLast : model::LogitRows::kNone};
+    TW_TRY(model.Step({&chunk, 1}, output));
+    tokens = tokens.subspan(count);
+  }
+  return {};
+}
+
 // The decode loop: sample, hand out, append.
 class Decoder {
  public:
@@ -58,6 +80,7 @@ class Decoder {
     if (std::find(ends.begin(), ends.end(), token) != ends.end()) return Finish(FinishReason::kEnd);
     result_.tokens.push_back(token);
     if (options_.on_token && !options_.on_token(token)) return Finish(FinishReason::kStopped);
+    if (Interrupted(options_)) return Finish(FinishReason::kStopped);
     if (static_cast<int64_t>(result_.tokens.size()) >= options_.max_new_tokens)
       return Finish(FinishReason::kLength);
     if (position + 1 >= model_.config().max_position_embeddings)
@@ -114,18 +137,7 @@ ScopedSequence::~ScopedSequence() {
 
 Status Prefill(model::Model& model, kvpool::SequenceId sequence, std::span<const int32_t> tokens,
                int64_t decoder_from, model::StepOutput* output) {
-  const auto limit = static_cast<size_t>(model.options().max_rows);
-  while (!tokens.empty()) {
-    const size_t count = std::min(limit, tokens.size());
-    const bool last = count == tokens.size();
-    const model::Chunk chunk{.sequence = sequence,
-                             .tokens = tokens.first(count),
-                             .decoder_from = decoder_from,
-                             .logits = last ? model::LogitRows::kLast : model::LogitRows::kNone};
-    TW_TRY(model.Step({&chunk, 1}, output));
-    tokens = tokens.subspan(count);
-  }
-  return {};
+  return PrefillChunks(model, sequence, tokens, decoder_from, {}, output);
 }
 
 Result<GenerateResult> Generate(model::Model& model, std::span<const int32_t> prompt,
@@ -141,8 +153,12 @@ Result<GenerateResult> Generate(model::Model& model, std::span<const int32_t> pr
   model::StepOutput output;
   const auto begin = std::chrono::steady_clock::now();
   const int64_t decoder_from = options.replay.DecoderFrom(result.prompt_tokens, model.config());
-  TW_TRY(Prefill(model, sequence.id(), prompt, decoder_from, &output));
+  TW_TRY(PrefillChunks(model, sequence.id(), prompt, decoder_from, options.interrupted, &output));
   result.prefill_seconds = SecondsSince(begin);
+  if (Interrupted(options)) {
+    result.finish = FinishReason::kStopped;
+    return result;
+  }
   const auto decode_begin = std::chrono::steady_clock::now();
   TW_TRY(Decoder(model, sequence.id(), prompt, options, &result).Run(&output));
   result.decode_seconds = SecondsSince(decode_begin);

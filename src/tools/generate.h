@@ -20,6 +20,8 @@ struct GenerateOptions {
   std::vector<int32_t> end_tokens;
   // Called with every new token, end tokens left out; returning false stops.
   std::function<bool(int32_t)> on_token;
+  // Asked between chunks of the prompt and between tokens; true stops.
+  std::function<bool()> interrupted = {};
 };
 
 enum class FinishReason { kEnd, kLength, kContext, kStopped };

@@ -58,6 +58,19 @@ TEST(Generate, StopsForTheRightReason) {
   EXPECT_EQ(stopped->tokens.size(), 4u);
 }
 
+TEST(Generate, InterruptionsStopBetweenChunksAndTokens) {
+  Session session = OpenNano(16);
+  for (const int after : {0, 1, 3, 7, 8}) {
+    GenerateOptions options = Options(0, 0, 400);
+    int asked = 0;
+    options.interrupted = [&] { return asked++ >= after; };
+    const auto cut = Generate(*session.model, std::vector<int32_t>(100, 434), options);
+    ASSERT_TRUE(cut.ok());
+    EXPECT_EQ(cut->finish, FinishReason::kStopped);
+    EXPECT_EQ(cut->tokens.size(), after < 8 ? 0u : 1u);  // the prompt is seven chunks
+  }
+}
+
 TEST(Generate, RefusesEmptyAndEndlessPrompts) {
   Session session = OpenNano(512);
   EXPECT_EQ(Generate(*session.model, {}, Options(0, 0, 3)).status().code(),

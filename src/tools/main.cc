@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tools/command.h"
+#include "tools/signals.h"
 
 namespace thalweg::tools {
 namespace {
@@ -80,6 +81,10 @@ Result<OptionValues> Resolve(const Parsed& parsed) {
 }
 
 int Report(const Status& status) {
+  if (SignalCount() > 0) {
+    fmt::print(stderr, "thalweg: stopped by {}: {}\n", SignalName(), status.message());
+    return SignalExitCode();
+  }
   fmt::print(stderr, "thalweg: {}\n", status.ToString());
   return kExitError;
 }

@@ -1,14 +1,12 @@
 // `thalweg pull` as a shell sees it: the folder on stdout, one message for an error, and a Ctrl-C
 // that leaves what has arrived, says so, and ends with the code of its signal.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 
 #include "base/sha256.h"
 #include "hub/test_hub.h"
+#include "tools/test_shell.h"
 
 namespace thalweg::tools {
 namespace {
@@ -16,39 +14,24 @@ namespace {
 using hub::kShard1;
 using hub::TestHub;
 
-struct Outcome {
-  int code = -1;
-  std::string text;
-};
-
-Outcome RunShell(const std::string& command) {
-  Outcome outcome;
-  std::FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> buffer;
-  for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-    outcome.text.append(buffer.data(), n);
-  outcome.code = WEXITSTATUS(pclose(pipe));
-  return outcome;
-}
-
 // The program against the test's Hub; `arguments` may redirect.
-std::string PullCommandLine(const TestHub& hub, const std::string& arguments) {
+std::string CommandLine(const TestHub& hub, const std::string& arguments) {
   return "HF_ENDPOINT=" + hub.Options().endpoint +
          " HF_TOKEN= HF_HUB_OFFLINE= HF_HUB_CACHE=" + hub.Options().cache.string() +
-         " " THALWEG_PROGRAM " pull " + arguments;
+         " " THALWEG_PROGRAM " " + arguments;
 }
 
 Outcome RunPull(const TestHub& hub, const std::string& arguments) {
-  return RunShell(PullCommandLine(hub, arguments));
+  return RunShell(CommandLine(hub, "pull " + arguments));
 }
 
 // Interrupts the program as soon as it has put bytes of `file` on disk.
-Outcome InterruptPull(const TestHub& hub, const std::string& file) {
+Outcome InterruptProgram(const TestHub& hub, const std::string& arguments,
+                         const std::string& file) {
   const std::string hash = base::HexOf(base::Sha256Of(hub.Content(file)));
   const std::string part =
       (hub.Options().cache / "models--test--model/blobs" / (hash + ".incomplete")).string();
-  return RunShell(PullCommandLine(hub, "test/model 2>&1") + " & p=$!; i=0; while [ ! -s " + part +
+  return RunShell(CommandLine(hub, arguments + " 2>&1") + " & p=$!; i=0; while [ ! -s " + part +
                   " ] && [ $i -lt 2000 ]; do sleep 0.01; i=$((i+1)); done; kill -INT $p; wait $p");
 }
 
@@ -82,10 +65,25 @@ TEST(PullCommand, ErrorsAreOneMessageAndCodeTwo) {
   EXPECT_NE(outcome.text.find("thalweg: not found: test/other"), std::string::npos) << outcome.text;
 }
 
+// Commands that download on their way to a model end like pull.
+TEST(PullCommand, CtrlCEndsADownloadOfOtherCommands) {
+  const TestHub hub;
+  const std::string results = std::filesystem::temp_directory_path() / "thalweg_cut_results";
+  for (const std::string& command :
+       {std::string("run --model test/model x"), "batch --model test/model /dev/null " + results}) {
+    hub.SetFaults("{\"slow\": {\"" + std::string(kShard1) + "\": 200}}");
+    const Outcome cut = InterruptProgram(hub, command, kShard1);
+    EXPECT_EQ(cut.code, 128 + 2) << cut.text;
+    EXPECT_NE(cut.text.find("stopped by Ctrl-C: interrupted"), std::string::npos) << cut.text;
+    std::filesystem::remove_all(hub.Options().cache / "models--test--model");
+  }
+  std::filesystem::remove(results);
+}
+
 TEST(PullCommand, CtrlCKeepsWhatHasArrivedAndSaysSo) {
   const TestHub hub;
   hub.SetFaults("{\"slow\": {\"" + std::string(kShard1) + "\": 200}}");
-  const Outcome cut = InterruptPull(hub, kShard1);
+  const Outcome cut = InterruptProgram(hub, "pull test/model", kShard1);
   EXPECT_EQ(cut.code, 128 + 2) << cut.text;
   EXPECT_NE(cut.text.find("bytes are kept, repeat to continue"), std::string::npos) << cut.text;
   EXPECT_FALSE(std::filesystem::exists(SnapshotOf(hub)));

@@ -1,29 +1,14 @@
 // `thalweg pull`: a model of the Hugging Face Hub into the cache, ahead of time.
 #include <fmt/format.h>
 
-#include <csignal>
-
 #include "base/json.h"
 #include "base/log.h"
 #include "hub/hub.h"
 #include "tools/command.h"
+#include "tools/signals.h"
 
 namespace thalweg::tools {
 namespace {
-
-constexpr int kExitSignal = 128;  // plus the signal's number, as shells count
-
-volatile std::sig_atomic_t caught_signal = 0;
-
-// The first Ctrl-C ends the download in order; the handler is gone then, so a second one kills.
-void CatchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int signal) { caught_signal = signal; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 Result<hub::HubOptions> PullOptions(const OptionValues& values) {
   TW_ASSIGN(hub::HubOptions options, hub::HubOptions::From(values));
@@ -34,7 +19,7 @@ Result<hub::HubOptions> PullOptions(const OptionValues& values) {
   }
   options.progress = hub::TerminalProgress();
   options.notice = [](std::string_view sentence) { fmt::print(stderr, "{}\n", sentence); };
-  options.interrupted = [] { return caught_signal != 0; };
+  options.interrupted = [] { return SignalCount() > 0; };
   return options;
 }
 
@@ -65,14 +50,9 @@ Result<int> Pull(const OptionValues& values) {
   TW_ASSIGN(const hub::HubOptions options, PullOptions(values));
   const std::string& name = values.positionals().front();
   if (options.offline) return FindOffline(name, options, values.Flag("json"));
-  CatchSignals();
-  const Result<hub::PullReport> report = hub::Pull(name, options);
-  if (caught_signal != 0 && !report.ok()) {
-    fmt::print(stderr, "thalweg: {}\n", report.status().message());
-    return kExitSignal + static_cast<int>(caught_signal);
-  }
-  if (!report.ok()) return report.status();
-  PrintReport(name, *report, values.Flag("json"));
+  CatchSignals(SecondSignal::kKills);
+  TW_ASSIGN(const hub::PullReport report, hub::Pull(name, options));
+  PrintReport(name, report, values.Flag("json"));
   return kExitOk;
 }
 

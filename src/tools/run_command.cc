@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -13,10 +14,12 @@
 #include "tools/command.h"
 #include "tools/generate.h"
 #include "tools/session.h"
+#include "tools/signals.h"
 
 namespace thalweg::tools {
 namespace {
 
+constexpr int64_t kDefaultMaxTokens = 1024;
 constexpr uint64_t kMaxPromptBytes = 256ull << 20;
 constexpr std::string_view kThinkEnd = "</think>";
 
@@ -43,8 +46,8 @@ std::vector<OptionRow> Rows() {
        .help = "with --raw: text that spells a special token becomes one"},
       {.name = "max-tokens",
        .kind = OptionKind::kInteger,
-       .help = "longest answer",
-       .fallback = "1024",
+       .help = "longest answer; default 1024, or what the context leaves",
+       .least = 1,
        .most = 1e9},
       {.name = "temperature",
        .kind = OptionKind::kReal,
@@ -177,8 +180,8 @@ class Conversation {
     options_.sampling = ChooseSampling(values_, session_.defaults);
     TW_TRY(sampling::Validate(options_.sampling, session_.config().vocab_size));
     TW_ASSIGN(options_.replay, ReplayFrom(values_, session_.config()));
-    options_.max_new_tokens = values_.Integer("max-tokens");
     options_.end_tokens = session_.EndTokens();
+    options_.interrupted = [] { return SignalCount() > 0; };
     chat_.thinking = values_.Flag("think");
     TW_ASSIGN(chat_.effort, text::ParseEffort(values_.Text("effort")));
     if (values_.Has("system"))
@@ -213,12 +216,29 @@ class Conversation {
     return Answer(text::EncodePieces(*session_.tokenizer, pieces), chat_.thinking);
   }
 
+  // What was asked for must fit; the default takes what the context leaves.
+  Status ChooseMaxTokens(int64_t prompt_tokens) {
+    const int64_t room = session_.config().max_position_embeddings - prompt_tokens;
+    const std::optional<int64_t> asked = values_.OptionalInteger("max-tokens");
+    options_.max_new_tokens =
+        asked.value_or(std::min(kDefaultMaxTokens, std::max<int64_t>(room, 1)));
+    if (!asked.has_value() || *asked <= room || room < 1) return {};
+    return base::OutOfRange(
+        fmt::format("the prompt has {} tokens and --max-tokens is {}: the context of {} leaves {}",
+                    prompt_tokens, *asked, session_.config().max_position_embeddings, room));
+  }
+
   Status Answer(const std::vector<int32_t>& prompt, bool thinking) {
+    TW_TRY(ChooseMaxTokens(static_cast<int64_t>(prompt.size())));
     Printer printer(*session_.tokenizer, thinking);
     options_.on_token = [&](int32_t token) { return printer.Push(token); };
     TW_ASSIGN(const GenerateResult result, Generate(*session_.model, prompt, options_));
     printer.Finish();
     if (values_.Flag("stats")) PrintStatistics(session_, result);
+    if (result.finish == FinishReason::kStopped) {
+      fmt::print(stderr, "thalweg: stopped by {}: the answer is abandoned after {} tokens\n",
+                 SignalName(), result.tokens.size());
+    }
     turns_.push_back({.role = text::Role::kAssistant,
                       .content = printer.answer(),
                       .reasoning = printer.reasoning()});
@@ -238,12 +258,14 @@ Status Chat(Conversation* conversation) {
   while (fmt::print(stderr, "> "), std::getline(std::cin, line) && !line.empty()) {
     const Status status = conversation->Ask(line);
     if (!status.ok()) fmt::print(stderr, "thalweg: {}\n", status.ToString());
+    if (SignalCount() > 0) break;
   }
   return {};
 }
 
 Result<int> Run(const OptionValues& values) {
   TW_ASSIGN(const std::optional<std::string> prompt, PromptText(values));
+  CatchSignals(SecondSignal::kKills);
   TW_ASSIGN(const SessionOptions session_options, SessionOptions::From(values));
   TW_ASSIGN(Session session, OpenSession(session_options));
   Conversation conversation(values, &session);
@@ -253,7 +275,7 @@ Result<int> Run(const OptionValues& values) {
   } else {
     TW_TRY(values.Flag("raw") ? conversation.Complete(*prompt) : conversation.Ask(*prompt));
   }
-  return kExitOk;
+  return SignalCount() > 0 ? SignalExitCode() : kExitOk;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "engine/options.h"
 #include "hub/hub.h"
 #include "tools/progress.h"
+#include "tools/signals.h"
 
 namespace thalweg::tools {
 namespace {
@@ -32,9 +33,8 @@ std::vector<OptionRow> ReplayOptionRows(std::string_view fallback) {
 
 Result<const kernels::Ops*> OpsFrom(const OptionValues& values) {
   const engine::EngineOptions options = engine::EngineOptions::ModelFrom(values);
-  return kernels::FindBackend({.name = options.backend,
-                               .numerics = options.numerics,
-                               .target = options.cpu_target});
+  return kernels::FindBackend(
+      {.name = options.backend, .numerics = options.numerics, .target = options.cpu_target});
 }
 
 base::Pinning PinningFrom(const OptionValues& values) {
@@ -44,6 +44,7 @@ base::Pinning PinningFrom(const OptionValues& values) {
 Result<std::filesystem::path> ModelFolder(const OptionValues& values) {
   TW_ASSIGN(hub::HubOptions options, hub::HubOptions::From(values));
   options.progress = hub::TerminalProgress();
+  options.interrupted = [] { return SignalCount() > 0; };
   return hub::FindModel(values.Text("model"), options);
 }
 
@@ -105,6 +106,7 @@ Result<Session> OpenSession(const SessionOptions& options) {
 
 Result<model::Replay> ReplayFrom(const OptionValues& values, const checkpoint::Config& config) {
   TW_ASSIGN(const model::ReplayMode mode, model::ParseReplayMode(values.Text("replay")));
+  TW_TRY(engine::EngineOptions::CheckReplay(mode, values.OptionalInteger("keep-tokens")));
   return model::Replay::Make(mode, values.OptionalInteger("keep-tokens"), config);
 }
 

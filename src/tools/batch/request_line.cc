@@ -79,6 +79,7 @@ Status SetField(const Json& body, const std::string& name, const Json& value,
   bool* flag = name == "return_token_ids"       ? &request->return_token_ids
                : name == "add_special_tokens"   ? &request->options.add_special_tokens
                : name == "parse_special_tokens" ? &request->options.parse_special_tokens
+               : name == "prefix_reuse"         ? &request->options.prefix_reuse
                                                 : nullptr;
   if (flag != nullptr) {
     TW_ASSIGN(*flag, api::ReadBool(value, name));
