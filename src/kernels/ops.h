@@ -316,7 +316,7 @@ struct MarkovParams {
   float* confidence_out = nullptr;  // out [rows]
 };
 
-// Copies rows of `bytes` bytes each; sources and destinations do not overlap.
+// Copies rows of `bytes` bytes each, in no order: no destination overlaps another or a source.
 struct CopyRowsParams {
   Stream stream;
   int64_t count = 0, bytes = 0;

@@ -44,13 +44,15 @@ const CompressedGroups& CompleteGroups(Run& run, int owner, int64_t ratio) {
   return out;
 }
 
-// Keeps the first half of every group of this step, so that a later token, or a rollback to it,
-// finds it.
+// Keeps the first half of the groups of this step, so that a later token, or a rollback to it,
+// finds it: the newest that have a place each, for rows are copied in no order.
 void KeepFirstHalves(Run& run, int owner) {
   run.lists.copy_from.clear();
   run.lists.copy_to.clear();
   for (const SequenceRows& s : run.batch.sequences) {
-    for (int64_t p = s.start + s.start % 2; p < s.end(); p += 2) {
+    const int64_t kept = 2 * run.pool.geometry().PendingRows();
+    const int64_t newest = s.end() + s.end() % 2 - kept;
+    for (int64_t p = std::max(s.start + s.start % 2, newest); p < s.end(); p += 2) {
       const kvpool::PendingGroup from = TokenValues(run, owner, s, p);
       const kvpool::PendingGroup to = run.pool.Pending(s.id, owner, p / 2);
       run.lists.copy_from.insert(run.lists.copy_from.end(), {from.kv, from.score});
