@@ -179,9 +179,11 @@ sched::Request Intake::Sequence(const GenerateRequest& request, const RequestRec
   out.priority = request.priority;
   out.salt = request.cache_salt;
   out.may_reuse = request.prefix_reuse;
-  // Log-probabilities of the prompt need every row in every layer, and no row left out.
+  // Log-probabilities of the prompt need every row in every layer, and no row left out. They are
+  // the same for every sequence: the first one brings them, and the others may share its rows.
   if (record.wants_prompt_logprobs) {
-    out.may_reuse = false;
+    if (i == 0) out.may_reuse = false;
+    if (i > 0) out.sampling.prompt_logprobs = -1;
   } else if (options_.decoder_from) {
     out.decoder_from = options_.decoder_from(record.prompt_tokens);
   }

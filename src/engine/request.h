@@ -70,7 +70,8 @@ struct Output {
   int32_t index = 0;  // of n
   std::string text = {};
   std::vector<TokenOutput> tokens = {};
-  std::vector<step::PositionLogprobs> prompt_logprobs = {};  // once, with the first increment
+  // Of sequence 0 alone, with its first increment.
+  std::vector<step::PositionLogprobs> prompt_logprobs = {};
   FinishReason finish = FinishReason::kNone;
   // What stopped it, with kStop: the string, or the token; neither with an end token.
   std::optional<std::string> stop_string = {};

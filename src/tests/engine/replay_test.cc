@@ -1,5 +1,6 @@
 // Exact replay on the real model: prefixes so long that a hit without a checkpoint is replayed (a
-// window for every layer), and checkpoints that replayed sequences left, give the bits of a cold run.
+// window for every layer), and checkpoints that replayed sequences left, give the bits of a cold
+// run.
 #include <gtest/gtest.h>
 
 #include "tests/engine/harness.h"

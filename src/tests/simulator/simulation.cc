@@ -302,7 +302,7 @@ class Simulation {
     seen.ended = true;
     ++report_.sequences;
     CheckTokens(at->second, output.index, seen);
-    CheckPromptLogprobs(at->second, seen);
+    CheckPromptLogprobs(at->second, output.index, seen);
     CheckFinish(at->second, output, seen);
   }
 
@@ -315,10 +315,11 @@ class Simulation {
     if (seen.tokens != alone) Problem("tokens differ from those of the sequence alone");
   }
 
-  // Those of every prompt token but the first, once, with the first token.
-  void CheckPromptLogprobs(const Submitted& submitted, const Observed& seen) {
+  // Those of every prompt token but the first, once, with the first token of sequence 0.
+  void CheckPromptLogprobs(const Submitted& submitted, int32_t index, const Observed& seen) {
     const auto& prompt = std::get<std::vector<int32_t>>(submitted.request.prompt);
-    const bool wanted = submitted.request.sampling.prompt_logprobs >= 0 && !seen.tokens.empty();
+    const bool wanted =
+        submitted.request.sampling.prompt_logprobs >= 0 && index == 0 && !seen.tokens.empty();
     if (seen.prompt_logprobs.size() != (wanted ? prompt.size() - 1 : 0))
       return Problem("log-probabilities of the prompt are missing or too many");
     for (size_t i = 0; i < seen.prompt_logprobs.size(); ++i) {
