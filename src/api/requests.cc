@@ -47,6 +47,11 @@ Status CheckAllowed(const SamplingParams& params) {
 }
 
 Status CheckLengths(const SamplingParams& params) {
+  if (params.max_tokens.has_value() && *params.max_tokens < 1) {
+    return base::InvalidArgument(
+        fmt::format("max_tokens is {}, but must be at least 1; without it the context is the limit",
+                    *params.max_tokens));
+  }
   if (!params.max_tokens.has_value() || params.min_tokens <= *params.max_tokens) return {};
   return base::InvalidArgument(
       fmt::format("min_tokens is {}, but max_tokens is {}", params.min_tokens, *params.max_tokens));
@@ -97,7 +102,7 @@ Result<PreparedRequest> PrepareRequest(const text::Tokenizer* tokenizer, const P
   PreparedRequest prepared;
   engine::GenerateRequest& request = prepared.request;
   TW_ASSIGN(request.sampling, ToSampling(tokenizer, params));
-  TW_ASSIGN(request.max_tokens, NotNegative(params.max_tokens, "max_tokens"));
+  request.max_tokens = params.max_tokens.value_or(-1);
   request.id = options.request_id;
   request.seed = params.seed;
   request.n = params.n;

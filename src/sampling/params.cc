@@ -120,11 +120,12 @@ bool ExcludesAll(const TokenSet& excluded, const step::SamplingParams& p, int64_
 }
 
 Status CheckSomethingLeft(const step::SamplingParams& p, int64_t vocab) {
-  const std::string_view from = p.allowed_tokens.empty() ? "the vocabulary" : "allowed_tokens";
+  const std::string_view from = p.allowed_tokens.empty() ? "the vocabulary" : "allowed_token_ids";
   TokenSet excluded = AlwaysExcluded(p);
   if (ExcludesAll(excluded, p, vocab)) {
     return base::InvalidArgument(fmt::format(
-        "banned_tokens and bad_words exclude every token of {}; nothing could be sampled", from));
+        "banned_token_ids and bad_words exclude every token of {}; nothing could be sampled",
+        from));
   }
   if (p.min_tokens > 0 && ExcludesAll(WithEnds(std::move(excluded), p), p, vocab)) {
     return base::InvalidArgument(
@@ -141,8 +142,8 @@ Status Validate(const step::SamplingParams& p, int64_t vocab) {
   const auto all = static_cast<size_t>(vocab);
   TW_TRY(CheckShape(p));
   TW_TRY(CheckBias(p, vocab));
-  TW_TRY(CheckTokens("allowed_tokens", p.allowed_tokens, all, vocab));
-  TW_TRY(CheckTokens("banned_tokens", p.banned_tokens, all, vocab));
+  TW_TRY(CheckTokens("allowed_token_ids", p.allowed_tokens, all, vocab));
+  TW_TRY(CheckTokens("banned_token_ids", p.banned_tokens, all, vocab));
   TW_TRY(CheckBadWords(p, vocab));
   TW_TRY(CheckEnds(p, vocab));
   TW_TRY(CheckThinking(p, vocab));

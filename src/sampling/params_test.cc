@@ -84,8 +84,8 @@ TEST(Validate, TokenLists) {
       ExpectRefused(p, {name, "token " + std::to_string(token)});
     }
   };
-  refuse(&SamplingParams::allowed_tokens, "allowed_tokens");
-  refuse(&SamplingParams::banned_tokens, "banned_tokens");
+  refuse(&SamplingParams::allowed_tokens, "allowed_token_ids");
+  refuse(&SamplingParams::banned_tokens, "banned_token_ids");
   refuse(&SamplingParams::end_tokens, "end_tokens");
   refuse(&SamplingParams::stop_token_ids, "stop_token_ids");
   ExpectRefused({.bad_words = {{5, 1000}}}, {"bad_words", "token 1000"});
@@ -105,8 +105,8 @@ TEST(Validate, Limits) {
   check(&SamplingParams::bad_words, kMaxBadWords, std::vector<int32_t>{4}, "bad_words");
   check(&SamplingParams::logit_bias, kMaxLogitBias, std::pair<int32_t, float>{4, 1.0f},
         "logit_bias");
-  check(&SamplingParams::allowed_tokens, kVocab, 4, "allowed_tokens");
-  check(&SamplingParams::banned_tokens, kVocab, 4, "banned_tokens");
+  check(&SamplingParams::allowed_tokens, kVocab, 4, "allowed_token_ids");
+  check(&SamplingParams::banned_tokens, kVocab, 4, "banned_token_ids");
   ExpectTaken({.bad_words = {std::vector<int32_t>(kMaxBadWordTokens, 4)}});
   ExpectRefused({.bad_words = {std::vector<int32_t>(kMaxBadWordTokens + 1, 4)}}, {"bad_words"});
   SamplingParams p;
@@ -138,17 +138,17 @@ TEST(Validate, ThinkingBudgetNeedsItsTokens) {
 
 TEST(Validate, ContradictionsNameBothSides) {
   ExpectRefused({.allowed_tokens = {1, 2}, .banned_tokens = {2, 1, 3}},
-                {"banned_tokens", "allowed_tokens"});
+                {"banned_token_ids", "allowed_token_ids"});
   ExpectRefused({.allowed_tokens = {1, 2}, .banned_tokens = {2}, .bad_words = {{1}}},
-                {"bad_words", "allowed_tokens"});
+                {"bad_words", "allowed_token_ids"});
   ExpectTaken({.allowed_tokens = {1, 2}, .banned_tokens = {2}, .bad_words = {{2, 1}}});
   std::vector<int32_t> all(kVocab);
   std::iota(all.begin(), all.end(), 0);
-  ExpectRefused({.banned_tokens = all}, {"banned_tokens", "vocabulary"});
+  ExpectRefused({.banned_tokens = all}, {"banned_token_ids", "vocabulary"});
   SamplingParams ends = {.allowed_tokens = {1, 2}, .end_tokens = {1}, .stop_token_ids = {2}};
   ExpectTaken(ends);
   ends.min_tokens = 1;
-  ExpectRefused(ends, {"min_tokens is 1", "allowed_tokens", "stop"});
+  ExpectRefused(ends, {"min_tokens is 1", "allowed_token_ids", "stop"});
   ends.ignore_eos = true;
   ExpectTaken(ends);
 }

@@ -74,8 +74,8 @@ Status ProcessLogits(std::span<float> logits, const SequenceState& state,
 std::string ExcludingParameters(const SequenceState& state, const Processor* processor) {
   const step::SamplingParams& p = state.params();
   std::vector<std::string_view> names;
-  if (!p.allowed_tokens.empty()) names.emplace_back("allowed_tokens");
-  if (!p.banned_tokens.empty()) names.emplace_back("banned_tokens");
+  if (!p.allowed_tokens.empty()) names.emplace_back("allowed_token_ids");
+  if (!p.banned_tokens.empty()) names.emplace_back("banned_token_ids");
   if (state.ends_forbidden()) names.emplace_back("min_tokens");
   if (!p.bad_words.empty()) names.emplace_back("bad_words");
   if (processor != nullptr && *processor) names.emplace_back("logits_processor");

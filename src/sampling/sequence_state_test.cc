@@ -260,7 +260,7 @@ TEST(NothingLeft, SaysWhy) {
   };
   const std::string by_words =
       message(Draw({0, 0, 0}, {.allowed_tokens = {1}, .bad_words = {{2, 1}}}, 77, {2}));
-  EXPECT_NE(by_words.find("allowed_tokens, bad_words"), std::string::npos) << by_words;
+  EXPECT_NE(by_words.find("allowed_token_ids, bad_words"), std::string::npos) << by_words;
   EXPECT_NE(by_words.find("position 77"), std::string::npos) << by_words;
   const std::string by_processor = message(Draw({0, 0}, {}, 0, {}, &none));
   EXPECT_NE(by_processor.find("logits_processor"), std::string::npos) << by_processor;

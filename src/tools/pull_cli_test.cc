@@ -74,7 +74,8 @@ TEST(PullCommand, CtrlCEndsADownloadOfOtherCommands) {
     hub.SetFaults("{\"slow\": {\"" + std::string(kShard1) + "\": 200}}");
     const Outcome cut = InterruptProgram(hub, command, kShard1);
     EXPECT_EQ(cut.code, 128 + 2) << cut.text;
-    EXPECT_NE(cut.text.find("stopped by Ctrl-C: interrupted"), std::string::npos) << cut.text;
+    EXPECT_NE(cut.text.find("stopped by Ctrl-C: test/model: interrupted"), std::string::npos)
+        << cut.text;
     std::filesystem::remove_all(hub.Options().cache / "models--test--model");
   }
   std::filesystem::remove(results);
