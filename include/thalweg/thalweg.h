@@ -60,7 +60,8 @@ THALWEG_API thalweg_code thalweg_generate(thalweg_llm* llm, const char* request_
 /* Called on a thread of the library with an output as JSON; the last one has "finished": true. The
  * string lives until the callback returns. It should not block and must not call thalweg_close. */
 typedef void (*thalweg_callback)(const char* output_json, void* user);
-/* Queues one request. request_json: {"prompt": as above, "params": {...}, "request_id": "..."};
+/* Queues one request. request_json: {"prompt": as above, "params": {...}, "request_id": "...",
+ * "priority": 0, "cache_salt": "", "prefix_reuse": true};
  * params may hold "output_kind": "cumulative", "delta" or "final_only". *request_id (may be NULL)
  * gets its id. On an error the callback is never called. */
 THALWEG_API thalweg_code thalweg_stream(thalweg_llm* llm, const char* request_json,
