@@ -38,6 +38,7 @@ struct Engine::State {
       : parts(std::move(p)), trace(std::move(t)), intake(parts.intake) {}
 
   OutputCalls Calls();
+  void TraceOps();
   void Stop(const RequestRecord& record);
 
   Parts parts;
@@ -63,6 +64,15 @@ OutputCalls Engine::State::Calls() {
           }};
 }
 
+// No step runs yet. The observer is called on the executing thread, which ends before the trace.
+void Engine::State::TraceOps() {
+  if (parts.timed_ops == nullptr) return;
+  parts.timed_ops->SetObserver(
+      [this](std::string_view op, exec::TimedOps::Time begin, exec::TimedOps::Time end) {
+        trace->Span(Trace::Thread::kOps, op, clock.At(begin), clock.At(end), "");
+      });
+}
+
 void Engine::State::Stop(const RequestRecord& record) {
   loop->Post(StopCommand{.first_sequence = record.first_sequence, .count = record.n});
 }
@@ -81,6 +91,7 @@ Result<std::unique_ptr<Engine>> Engine::Assemble(Parts parts) {
   parts.intake.seed = SeedOf(parts.options);
   auto state = std::make_unique<State>(std::move(parts), std::move(trace));
   State* s = state.get();
+  s->TraceOps();
   s->stage = std::make_unique<OutputStage>(s->parts.tokenizer.get(), &s->telemetry, s->trace.get(),
                                            s->Calls());
   s->pump = std::make_unique<OutputPump>(s->stage.get(), &s->clock, s->trace.get(), &s->jobs);

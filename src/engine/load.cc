@@ -114,6 +114,10 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   model.max_rows = options.max_rows;
   model.max_sequences = options.max_sequences;
   model.repack = options.repack;
+  if (!options.trace_file.empty()) {
+    TW_ASSIGN(parts->timed_ops, exec::TimedOps::Make(*ops));
+    model.ops = &parts->timed_ops->ops();
+  }
   const int64_t free_bytes = base::FreeMemoryBytes();
   TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
   LogSizes(sizes, free_bytes);

@@ -11,6 +11,7 @@
 #include "engine/options.h"
 #include "engine/request.h"
 #include "exec/executor.h"
+#include "exec/timed_ops.h"
 #include "sched/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -31,6 +32,7 @@ struct Parts {
   std::shared_ptr<const text::Tokenizer> tokenizer = {};
   checkpoint::GenerationDefaults defaults = {};
   IntakeOptions intake = {};
+  std::unique_ptr<exec::TimedOps> timed_ops = {};  // with a trace: what the executor runs
   std::unique_ptr<exec::Executor> executor = {};
   ProcessorHost processors = {};
 };

@@ -42,7 +42,7 @@ Result<std::unique_ptr<Trace>> Trace::Open(const std::string& path) {
 
 Trace::Trace(std::FILE* file) : file_(file) {
   pending_ = "[\n" + ThreadName(Thread::kPlan, "plan") + ThreadName(Thread::kExecute, "execute") +
-             ThreadName(Thread::kOutput, "output");
+             ThreadName(Thread::kOutput, "output") + ThreadName(Thread::kOps, "ops");
 }
 
 Trace::~Trace() {

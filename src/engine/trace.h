@@ -1,5 +1,6 @@
 // A timeline in the Trace Event Format of Chrome ("JSON Array Format"), which Perfetto reads:
-// steps, plans and outputs as spans of their threads, requests as asynchronous spans, counters.
+// steps, plans and outputs as spans of their threads, the ops of steps on a line of their own,
+// requests as asynchronous spans, counters.
 // Written while the engine runs; a file that was cut off can still be read.
 #pragma once
 
@@ -17,7 +18,7 @@ namespace thalweg::engine {
 
 class Trace {
  public:
-  enum class Thread { kPlan = 1, kExecute = 2, kOutput = 3 };
+  enum class Thread { kPlan = 1, kExecute = 2, kOutput = 3, kOps = 4 };
 
   // An empty path: nothing is recorded.
   static Result<std::unique_ptr<Trace>> Open(const std::string& path);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exec/wrapped_ops.h"
 #include "tools/bench_clock.h"
 
 namespace thalweg::tools::bench {
@@ -10,76 +11,39 @@ namespace {
 
 OpTrace* active = nullptr;
 
-// Runs an entry of the traced table and notes its time under `op`.
-template <typename Params>
-void Timed(std::string_view op, void (*body)(const Params&), const Params& params) {
-  active->BeginOp(op);
-  const auto begin = std::chrono::steady_clock::now();
-  body(params);
-  active->EndOp(op, SecondsSince(begin));
-}
+struct TimedEntry {
+  static const kernels::Ops& Inner() { return active->traced(); }
 
-#define TW_TIMED(entry, Params)                                     \
-  void Timed_##entry(const kernels::Params& params) {               \
-    Timed<kernels::Params>(#entry, active->traced().entry, params); \
+  // Runs an entry of the traced table and notes its time under `op`.
+  template <typename Params>
+  static void Run(std::string_view op, void (*body)(const Params&), const Params& params) {
+    const std::string_view name = Name(op, params);
+    active->BeginOp(name);
+    const auto begin = std::chrono::steady_clock::now();
+    body(params);
+    active->EndOp(name, SecondsSince(begin));
   }
-TW_TIMED(embed, EmbedParams)
-TW_TIMED(hyper_finish, HyperFinishParams)
-TW_TIMED(hyper_predict, HyperPredictParams)
-TW_TIMED(tap, TapParams)
-TW_TIMED(grouped_linear, GroupedLinearParams)
-TW_TIMED(norm, NormParams)
-TW_TIMED(window_rows, WindowRowsParams)
-TW_TIMED(pool, PoolParams)
-TW_TIMED(store_rows, StoreRowsParams)
-TW_TIMED(index_select, IndexSelectParams)
-TW_TIMED(attention, AttentionParams)
-TW_TIMED(gate, GateParams)
-TW_TIMED(engram_gather, EngramGatherParams)
-TW_TIMED(engram_gate, EngramGateParams)
-TW_TIMED(markov, MarkovParams)
-#undef TW_TIMED
 
-void TimedLinear(const kernels::LinearParams& params) {
-  Timed(active->IsHead(params) ? "head" : "linear", active->traced().linear, params);
-}
-
-void TimedCollapse(const kernels::CollapseParams& params) {
-  Timed("head", active->traced().collapse, params);  // only the head collapses for good
-}
-
-void TimedExperts(const kernels::ExpertsParams& params) {
-  active->CountExperts(params);
-  Timed("experts", active->traced().experts, params);
-}
-
-kernels::Ops TimedTable(const kernels::Ops& traced) {
-  kernels::Ops ops = traced;
-  ops.embed = Timed_embed;
-  ops.hyper_finish = Timed_hyper_finish;
-  ops.hyper_predict = Timed_hyper_predict;
-  ops.collapse = TimedCollapse;
-  ops.tap = Timed_tap;
-  ops.linear = TimedLinear;
-  ops.grouped_linear = Timed_grouped_linear;
-  ops.norm = Timed_norm;
-  ops.window_rows = Timed_window_rows;
-  ops.pool = Timed_pool;
-  ops.store_rows = Timed_store_rows;
-  ops.index_select = Timed_index_select;
-  ops.attention = Timed_attention;
-  ops.gate = Timed_gate;
-  ops.experts = TimedExperts;
-  ops.engram_gather = Timed_engram_gather;
-  ops.engram_gate = Timed_engram_gate;
-  ops.markov = Timed_markov;
-  return ops;
-}
+ private:
+  template <typename Params>
+  static std::string_view Name(std::string_view op, const Params&) {
+    return op;
+  }
+  static std::string_view Name(std::string_view op, const kernels::LinearParams& params) {
+    return active->IsHead(params) ? "head" : op;
+  }
+  // Only the head collapses for good.
+  static std::string_view Name(std::string_view, const kernels::CollapseParams&) { return "head"; }
+  static std::string_view Name(std::string_view op, const kernels::ExpertsParams& params) {
+    active->CountExperts(params);
+    return op;
+  }
+};
 
 }  // namespace
 
 OpTrace::OpTrace(const kernels::Ops& traced, int64_t head_rows)
-    : traced_(traced), timed_(TimedTable(traced)), head_rows_(head_rows) {
+    : traced_(traced), timed_(exec::WrapOps<TimedEntry>(traced)), head_rows_(head_rows) {
   TW_CHECK(active == nullptr);
   active = this;
 }

@@ -5,6 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <map>
+
+#include "base/json.h"
+#include "base/mapped_file.h"
 #include "tests/engine/harness.h"
 #include "tools/session.h"
 
@@ -129,6 +134,30 @@ TEST(Processors, RunInALoadedEngineAndFailAlone) {
             answers[1].tokens);
   EXPECT_EQ(Difference(answers[2], RunAll(*engine, {all[2]}).front()), "");
   EXPECT_EQ(engine->metrics().failed, 1u);
+}
+
+TEST(TraceOfALoadedEngine, HasTheOpsOfEachStepAndChangesNoBit) {
+  const std::string file = testing::TempDir() + "thalweg_ops_trace.json";
+  engine::EngineOptions options = NanoOptions();
+  const std::vector<Answer> expected = RunAll(*LoadEngine(options), {Request(30, 1, 4)});
+  options.trace_file = file;
+  {
+    const auto engine = LoadEngine(options);
+    EXPECT_EQ(Difference(expected[0], RunAll(*engine, {Request(30, 1, 4)})[0]), "");
+    EXPECT_EQ(engine::Engine::Load(options).status().code(), base::Code::kFailedPrecondition);
+  }
+  const auto text = base::ReadFile(file, 1 << 26);
+  ASSERT_TRUE(text.ok());
+  const auto trace = base::ParseJson(*text, "trace");
+  ASSERT_TRUE(trace.ok()) << trace.status().ToString();
+  std::map<std::string, int> spans;
+  for (const base::Json& event : *trace) {
+    if (event["ph"] == "X") ++spans[event["name"].get<std::string>()];
+  }
+  EXPECT_EQ(spans["step"], 4);
+  EXPECT_EQ(spans["embed"], 4);
+  EXPECT_GT(spans["attention"], 4);
+  std::remove(file.c_str());
 }
 
 }  // namespace
