@@ -2,6 +2,7 @@
 // for down, one that adds up each row. A tile of the first has 32 gate and 32 up rows for the same
 // 32 values between, which are one group of the quantiser.
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/experts.h"
@@ -10,8 +11,9 @@
 namespace thalweg::kernels::cuda {
 namespace {
 
-using MiddleUnits = Shape<2, 2, 64, 1, 5, 1>;
-using WideUnits = Shape<2, 2, 128, 1, 4, 1>;
+using MiddleUnits = Shape<2, 1, 64, 1, 4, 2>;
+using BroadUnits = Shape<2, 1, 96, 1, 4, 2>;
+using WideUnits = Shape<2, 1, 128, 1, 3, 2>;
 
 // Rows of one pass: bounds the scratch, (topk + 1) * (inner + hidden) bf16 values a row.
 constexpr int64_t kPassRows = 4096;
@@ -31,6 +33,11 @@ struct ExpertsOp {
   int64_t width = 0;
   bool inputs_aligned = false;
 
+  static constexpr bool kSplits = false;
+  // w1, w2 and w3 of an expert have one format (CheckOperands).
+  __device__ WeightFormat FormatOf(const Item& item) const {
+    return experts[item.tile.expert].w1.format;
+  }
   __device__ int64_t Tiles() const { return *lists.tiles_n * weight_tiles; }
   __device__ Item Locate(int64_t tile) const {
     return {lists.tiles[tile / weight_tiles], tile % weight_tiles * tile_slabs};
@@ -179,10 +186,13 @@ void ChooseExperts(Queue* queue, const ExpertsParams& p) {
     if (p.rows <= 8) return RunPass<FewHalves, Operand::kHalves>(queue, p);
     return RunPass<ManyHalves, Operand::kHalves>(queue, p);
   }
-  const int64_t each = p.rows * p.topk / std::max<int64_t>(1, static_cast<int64_t>(p.experts.size()));
-  if (p.rows <= 8 || each < 6) return RunPass<FewUnits, Operand::kUnits>(queue, p);
-  if (each < 32) return RunPass<SomeUnits, Operand::kUnits>(queue, p);
-  if (each < 96) return RunPass<MiddleUnits, Operand::kUnits>(queue, p);
+  const double each = static_cast<double>(p.rows * p.topk) / static_cast<double>(p.experts.size());
+  const double most = std::min(static_cast<double>(p.rows), each + 3 * std::sqrt(each));
+  if (most <= 8) return RunPass<OneUnits, Operand::kUnits>(queue, p);
+  if (most <= 16) return RunPass<TwoUnits, Operand::kUnits>(queue, p);
+  if (most <= 36) return RunPass<FourUnits, Operand::kUnits>(queue, p);
+  if (most <= 68) return RunPass<MiddleUnits, Operand::kUnits>(queue, p);
+  if (most <= 100) return RunPass<BroadUnits, Operand::kUnits>(queue, p);
   return RunPass<WideUnits, Operand::kUnits>(queue, p);
 }
 
@@ -192,7 +202,7 @@ void CheckOperands(const ExpertsParams& p) {
   for (const FeedForward& expert : p.experts) {
     for (const Matrix* w : {&expert.w1, &expert.w3, &expert.w2}) {
       TW_CHECK((w->packed != nullptr) == packed);
-      TW_CHECK(w->format != WeightFormat::kF32);
+      TW_CHECK(w->format != WeightFormat::kF32 && w->format == expert.w1.format);
     }
   }
 }

@@ -23,6 +23,8 @@ struct GroupedOp {
   BF16* out = nullptr;
   bool inputs_aligned = false;
 
+  static constexpr bool kSplits = true;
+  __device__ WeightFormat FormatOf(const Item&) const { return weight.format; }
   __device__ int64_t Tiles() const { return groups * group_tiles * row_tiles; }
   __device__ Item Locate(int64_t tile) const {
     const int64_t along = tile / row_tiles, group = along / group_tiles;
@@ -75,8 +77,9 @@ void LaunchGrouped(Queue* queue, GroupedOp op) {
 void ChooseGrouped(Queue* queue, const GroupedOp& op) {
   switch (OperandOf(op.weight)) {
     case Operand::kUnits:
-      if (op.rows <= 8) return LaunchGrouped<FewUnits, Operand::kUnits>(queue, op);
-      if (op.rows <= 64) return LaunchGrouped<SomeUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 8) return LaunchGrouped<OneUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 16) return LaunchGrouped<TwoUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 64) return LaunchGrouped<FourUnits, Operand::kUnits>(queue, op);
       return LaunchGrouped<ManyUnits, Operand::kUnits>(queue, op);
     case Operand::kHalves:
       if (op.rows <= 8) return LaunchGrouped<FewHalves, Operand::kHalves>(queue, op);

@@ -29,6 +29,10 @@ struct LinearOp {
   const BF16* x = nullptr;
   bool inputs_aligned = false;
 
+  static constexpr bool kSplits = true;
+  __device__ WeightFormat FormatOf(const Item& item) const {
+    return targets[item.target].weight.format;
+  }
   __device__ int64_t Tiles() const { return weight_tiles * row_tiles; }
   __device__ Item Locate(int64_t tile) const {
     const int64_t along = tile / row_tiles;
@@ -78,8 +82,9 @@ void LaunchLinear(Queue* queue, LinearOp op) {
 void ChooseLinear(Queue* queue, Operand operand, const LinearOp& op) {
   switch (operand) {
     case Operand::kUnits:
-      if (op.rows <= 8) return LaunchLinear<FewUnits, Operand::kUnits>(queue, op);
-      if (op.rows <= 64) return LaunchLinear<SomeUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 8) return LaunchLinear<OneUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 16) return LaunchLinear<TwoUnits, Operand::kUnits>(queue, op);
+      if (op.rows <= 64) return LaunchLinear<FourUnits, Operand::kUnits>(queue, op);
       return LaunchLinear<ManyUnits, Operand::kUnits>(queue, op);
     case Operand::kHalves:
       if (op.rows <= 8) return LaunchLinear<FewHalves, Operand::kHalves>(queue, op);

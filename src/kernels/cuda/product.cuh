@@ -2,9 +2,9 @@
 // input rows (their N), K ascending. Blocks stay and walk over tiles, and copies of the next tile
 // begin while the last steps of this one are computed: memory is never idle between tiles.
 //
-// Few rows and many differ in the width of a tile alone, so the order of the sums of an output is
-// one: steps of 16 columns, within the ranges that the ranks of a cluster share (SplitBegin), then
-// the ranks' sums in order.
+// The order of the sums of an output is one for few rows (product_few.cuh) and many: steps of 16
+// columns within the ranges of the ranks (SplitBegin), then the sums of the ranks in order. For few
+// rows ranks are blocks of a cluster; here a block goes through them one after another.
 //
 // An Op says what there is to multiply:
 //   Item: one tile's place; Locate(tile) finds it, Tiles() counts them.
@@ -12,6 +12,7 @@
 //   InputRow(item, n): column n of the tile as a row of bf16 values, null behind the last.
 //   Store(item, quad, n, sums): 64 outputs (slabs 4 quad to 4 quad + 3) of column n, by one warp;
 //     sums(i) is output i.
+//   FormatOf(item): of packed weights. kSplits: whether K may be split between ranks.
 //   width: K. inputs_aligned: input rows may be copied in pieces of 16 bytes.
 #pragma once
 
@@ -33,6 +34,7 @@ struct Shape {
 };
 
 inline constexpr int kSumPitch = 68;  // floats; outputs of neighbouring columns on other banks
+inline constexpr int kSumCols = 32;   // columns that pass through shared memory at once
 
 // Ranges of K in units: multiples of two, so that stages of one and of two units split alike.
 __host__ __device__ inline int SplitBegin(int units, int rank, int ranks) {
@@ -40,12 +42,15 @@ __host__ __device__ inline int SplitBegin(int units, int rank, int ranks) {
   return begin < units ? begin : units;
 }
 
+template <typename S>
+inline constexpr int kSumColsOf = S::kCols < kSumCols ? S::kCols : kSumCols;
+
 template <typename S, Operand kOperand>
 struct Layout {
   static constexpr int kWeightBytes = S::kSlabs * S::kUnits * Units<kOperand>::kBytes;
   static constexpr int kInputGroupBytes = S::kUnits * 8 * kCoreBytes;  // 8 rows
   static constexpr int kStageBytes = (kWeightBytes + 127) / 128 * 128 + S::kCols / 8 * kInputGroupBytes;
-  static constexpr int kSumBytes = S::kGroups * S::kCols * kSumPitch * 4;
+  static constexpr int kSumBytes = S::kGroups * kSumColsOf<S> * kSumPitch * 4;
   static constexpr int kBytes = S::kStages * kStageBytes + kSumBytes;
 };
 
@@ -55,13 +60,22 @@ __device__ inline int64_t TileOf(int64_t round, int64_t block, int64_t blocks) {
   return round * blocks + (round % 2 == 0 ? block : blocks - 1 - block);
 }
 
+// Eight values of an input row that cannot be copied in one piece; zeros behind its end.
+__device__ inline void StoreInputs(int64_t width, uint32_t at, const BF16* row, int64_t col) {
+#pragma unroll
+  for (int i = 0; i < 8; ++i) {
+    const uint16_t bits = col + i < width ? row[col + i].bits : uint16_t{0};
+    asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(at + i * 2), "h"(bits));
+  }
+}
+
 // Starts the copies of one stage after another, over all tiles of the block.
 template <typename Op, typename S, Operand kOperand>
 class Producer {
  public:
   using L = Layout<S, kOperand>;
-  __device__ Producer(const Op& op, int64_t block, int64_t blocks, int begin, int end)
-      : op_(op), block_(block), blocks_(blocks), tiles_(op.Tiles()), begin_(begin), end_(end) {
+  __device__ Producer(const Op& op, int units, int ranks)
+      : op_(op), tiles_(op.Tiles()), units_(units), ranks_(ranks) {
     NextTile();
   }
 
@@ -70,10 +84,7 @@ class Producer {
       IssueWeights(stage);
       IssueInputs(stage + L::kStageBytes - S::kCols / 8 * L::kInputGroupBytes);
       unit_ += S::kUnits;
-      if (unit_ >= end_) {
-        ++round_;
-        NextTile();
-      }
+      if (unit_ >= end_) NextRank();
     }
     CommitCopies();
   }
@@ -82,9 +93,20 @@ class Producer {
   static constexpr int kPieces = S::kCols * S::kUnits * 8;  // of 16 bytes
   static constexpr int kMine = (kPieces + S::kThreads - 1) / S::kThreads;
 
+  __device__ void NextRank() {
+    ++rank_;
+    unit_ = end_;
+    end_ = SplitBegin(units_, rank_ + 1, ranks_);
+    if (rank_ < ranks_) return;
+    ++round_;
+    NextTile();
+  }
+
   __device__ void NextTile() {
-    tile_ = TileOf(round_, block_, blocks_);
-    unit_ = begin_;
+    tile_ = TileOf(round_, blockIdx.x, gridDim.x);
+    rank_ = 0;
+    unit_ = 0;
+    end_ = SplitBegin(units_, 1, ranks_);
     if (tile_ >= tiles_) return;
     const typename Op::Item item = op_.Locate(tile_);
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -128,29 +150,21 @@ class Producer {
       if (op_.inputs_aligned) {
         CopyAsync16(at, rows_[i] + (col < op_.width ? col : 0), col < op_.width);
       } else {
-        StoreValues(at, rows_[i], col);
+        StoreInputs(op_.width, at, rows_[i], col);
       }
     }
   }
 
-  __device__ void StoreValues(uint32_t at, const BF16* row, int64_t col) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-      const uint16_t bits = col + i < op_.width ? row[col + i].bits : uint16_t{0};
-      asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(at + i * 2), "h"(bits));
-    }
-  }
-
   const Op& op_;
-  int64_t block_, blocks_, tiles_;
-  int begin_, end_;
+  int64_t tiles_;
+  int units_, ranks_;
   int64_t round_ = 0, tile_ = 0;
-  int unit_ = 0;
+  int rank_ = 0, unit_ = 0, end_ = 0;
   Slab slabs_[S::kQuads];
   const BF16* rows_[kMine];
 };
 
-// acc += the products of one stage.
+// Begins acc += the products of one stage.
 template <typename S, Operand kOperand>
 __device__ inline void MultiplyStage(const Slab (&slabs)[S::kQuads], uint32_t stage, int units,
                                      float (&acc)[S::kQuads][S::kCols / 2]) {
@@ -179,19 +193,20 @@ __device__ inline void MultiplyStage(const Slab (&slabs)[S::kQuads], uint32_t st
       CommitProducts();
     }
   }
-  WaitProducts<0>();
 }
 
-// Sums of one warp's fragments to sums[column][output].
+// Sums of one warp's fragments, columns `first` on, to sums[column - first][output].
 template <typename S>
-__device__ inline void SpreadSums(const float (&acc)[S::kCols / 2], float factor, float* sums) {
+__device__ inline void SpreadSums(const float (&acc)[S::kCols / 2], int first, float factor,
+                                  float* sums) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   float* mine = sums + lane % 4 * 2 * kSumPitch + threadIdx.x / kWarp % 4 * kUnitRows + lane / 4;
 #pragma unroll
   for (int i = 0; i < S::kCols / 8; ++i) {
+    if (i * 8 < first || i * 8 >= first + kSumColsOf<S>) continue;
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      mine[(i * 8 + j % 2) * kSumPitch + j / 2 * 8] = acc[i * 4 + j] * factor;
+      mine[(i * 8 - first + j % 2) * kSumPitch + j / 2 * 8] = acc[i * 4 + j] * factor;
     }
   }
 }
@@ -217,29 +232,51 @@ struct ClusterSums {
   }
 };
 
+__device__ inline void SyncRanks(int ranks) {
+  if (ranks > 1) {
+    cooperative_groups::this_cluster().sync();
+  } else {
+    SyncGroup();
+  }
+}
+
 // Stores a tile: each rank its share of the columns.
 template <typename Op, typename S>
 __device__ inline void StoreTile(const Op& op, const typename Op::Item& item,
                                  const float (&acc)[S::kQuads][S::kCols / 2], float factor,
                                  float* sums, int rank, int ranks) {
   const int group = static_cast<int>(threadIdx.x) / 128;
-  float* mine = sums + group * S::kCols * kSumPitch;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp % 4;
+  float* mine = sums + group * kSumColsOf<S> * kSumPitch;
 #pragma unroll
   for (int q = 0; q < S::kQuads; ++q) {
-    SpreadSums<S>(acc[q], factor, mine);
-    if (ranks > 1) {
-      cooperative_groups::this_cluster().sync();
-    } else {
-      SyncGroup();
+#pragma unroll
+    for (int first = 0; first < S::kCols; first += kSumColsOf<S>) {
+      SpreadSums<S>(acc[q], first, factor, mine);
+      SyncRanks(ranks);
+      for (int n = rank + warp * ranks; n < kSumColsOf<S>; n += 4 * ranks) {
+        op.Store(item, group * S::kQuads + q, first + n, ClusterSums{mine + n * kSumPitch, ranks});
+      }
+      SyncRanks(ranks);
     }
-    const int warp = static_cast<int>(threadIdx.x) / kWarp % 4;
-    for (int n = rank + warp * ranks; n < S::kCols; n += 4 * ranks) {
-      op.Store(item, group * S::kQuads + q, n, ClusterSums{mine + n * kSumPitch, ranks});
-    }
-    if (ranks > 1) {
-      cooperative_groups::this_cluster().sync();
-    } else {
-      SyncGroup();
+  }
+}
+
+// Sums of the ranks so far.
+template <typename S>
+struct Sums {
+  float value[S::kQuads][S::kCols / 2];
+};
+
+template <typename Op, typename S>
+__device__ inline void AddRank(const float (&acc)[S::kQuads][S::kCols / 2], int rank,
+                               Sums<S>* sums) {
+#pragma unroll
+  for (int q = 0; q < S::kQuads; ++q) {
+#pragma unroll
+    for (int i = 0; i < S::kCols / 2; ++i) {
+      const bool first = !Op::kSplits || rank == 0;
+      sums->value[q][i] = first ? acc[q][i] : sums->value[q][i] + acc[q][i];
     }
   }
 }
@@ -250,15 +287,12 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   using L = Layout<S, kOperand>;
   extern __shared__ __align__(128) unsigned char shared[];
   const uint32_t stages = SharedAddress(shared);
-  const int rank = static_cast<int>(blockIdx.x) % ranks;
-  const int64_t block = blockIdx.x / ranks, blocks = gridDim.x / ranks;
-  const int begin = SplitBegin(units, rank, ranks), end = SplitBegin(units, rank + 1, ranks);
-  Producer<Op, S, kOperand> producer(op, block, blocks, begin, end);
+  Producer<Op, S, kOperand> producer(op, units, ranks);
   for (int i = 0; i < S::kStages - 1; ++i) producer.Issue(stages + i * L::kStageBytes);
   int next = 0;  // stage to compute; the one before it is free
   const int64_t tiles = op.Tiles();
   for (int64_t round = 0;; ++round) {
-    const int64_t tile = TileOf(round, block, blocks);
+    const int64_t tile = TileOf(round, blockIdx.x, gridDim.x);
     if (tile >= tiles) break;
     const typename Op::Item item = op.Locate(tile);
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -267,17 +301,23 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     for (int q = 0; q < S::kQuads; ++q) {
       slabs[q] = op.SlabAt(item, (warp / 4 * S::kQuads + q) * 4 + warp % 4);
     }
-    float acc[S::kQuads][S::kCols / 2] = {};
-    for (int unit = begin; unit < end; unit += S::kUnits) {
-      WaitCopies<S::kStages - 2>();
-      PublishShared();
-      __syncthreads();
-      producer.Issue(stages + (next == 0 ? S::kStages - 1 : next - 1) * L::kStageBytes);
-      MultiplyStage<S, kOperand>(slabs, stages + next * L::kStageBytes, end - unit, acc);
-      next = next + 1 == S::kStages ? 0 : next + 1;
+    Sums<S> sums;
+    for (int rank = 0; rank < ranks; ++rank) {
+      float acc[S::kQuads][S::kCols / 2] = {};
+      const int end = SplitBegin(units, rank + 1, ranks);
+      for (int unit = SplitBegin(units, rank, ranks); unit < end; unit += S::kUnits) {
+        WaitCopies<S::kStages - 2>();
+        PublishShared();
+        __syncthreads();
+        MultiplyStage<S, kOperand>(slabs, stages + next * L::kStageBytes, end - unit, acc);
+        producer.Issue(stages + (next == 0 ? S::kStages - 1 : next - 1) * L::kStageBytes);
+        WaitProducts<0>();
+        next = next + 1 == S::kStages ? 0 : next + 1;
+      }
+      AddRank<Op, S>(acc, rank, &sums);
     }
-    StoreTile<Op, S>(op, item, acc, kOperand == Operand::kUnits ? kUnitsFactor : 1.0f,
-                     reinterpret_cast<float*>(shared + S::kStages * L::kStageBytes), rank, ranks);
+    StoreTile<Op, S>(op, item, sums.value, kOperand == Operand::kUnits ? kUnitsFactor : 1.0f,
+                     reinterpret_cast<float*>(shared + S::kStages * L::kStageBytes), 0, 1);
   }
 }
 
