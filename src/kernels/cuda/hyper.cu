@@ -10,6 +10,7 @@ constexpr int kThreads = 256;
 constexpr int kMaxStreams = 8;       // as the checkpoint room limits them
 constexpr int kSplitColumns = 1024;  // of the coefficients' product, whatever the batch
 constexpr int kManyRows = 16, kFewRows = 2;
+constexpr int kMixesEach = 4;  // sums of a warp at a time
 
 __global__ void EmbedKernel(EmbedParams p) {
   const int64_t row = blockIdx.x, n = p.streams_n;
@@ -21,35 +22,63 @@ __global__ void EmbedKernel(EmbedParams p) {
   if (threadIdx.x < n) p.pre_mix[row * n + threadIdx.x] = threadIdx.x == 0 ? 1.0f : 0.0f;
 }
 
+// kEach neighbouring values, moved in one access.
+template <int kEach>
+struct alignas(kEach * sizeof(BF16)) Piece {
+  BF16 value[kEach];
+};
+constexpr int kPiece = 4;
+
+template <int kEach>
 __global__ void HyperFinishKernel(HyperFinishParams p) {
   const int64_t row = blockIdx.y, n = p.streams_n;
-  const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kEach;
   if (c >= p.hidden) return;
   BF16* streams = p.streams + row * n * p.hidden + c;
   const float* comb = p.comb + row * n * n;
-  float old[kMaxStreams];
+  Piece<kEach> old[kMaxStreams];
 #pragma unroll
   for (int k = 0; k < kMaxStreams; ++k) {
-    if (k < n) old[k] = Wide(streams[k * p.hidden]);
+    if (k < n) old[k] = *reinterpret_cast<const Piece<kEach>*>(streams + k * p.hidden);
   }
-  const float y = Wide(p.update[row * p.hidden + c]);
+  const auto y = *reinterpret_cast<const Piece<kEach>*>(p.update + row * p.hidden + c);
   for (int64_t j = 0; j < n; ++j) {
-    float mixed = 0;
+    Piece<kEach> made;
 #pragma unroll
-    for (int k = 0; k < kMaxStreams; ++k) {
-      if (k < n) mixed += comb[k * n + j] * old[k];
+    for (int i = 0; i < kEach; ++i) {
+      float mixed = 0;
+#pragma unroll
+      for (int k = 0; k < kMaxStreams; ++k) {
+        if (k < n) mixed += comb[k * n + j] * Wide(old[k].value[i]);
+      }
+      made.value[i] = Narrow(p.post[row * n + j] * Wide(y.value[i]) + mixed);
     }
-    streams[j * p.hidden] = Narrow(p.post[row * n + j] * y + mixed);
+    *reinterpret_cast<Piece<kEach>*>(streams + j * p.hidden) = made;
+  }
+}
+
+template <int kEach>
+__device__ void CollapsePieces(const BF16* streams, const float* mix, int64_t n, int64_t hidden,
+                               BF16* out) {
+  for (int64_t c = threadIdx.x * kEach; c < hidden; c += blockDim.x * kEach) {
+    float sum[kEach] = {};
+    for (int64_t j = 0; j < n; ++j) {
+      const auto x = *reinterpret_cast<const Piece<kEach>*>(streams + j * hidden + c);
+#pragma unroll
+      for (int i = 0; i < kEach; ++i) sum[i] += mix[j] * Wide(x.value[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) out[c + i] = Narrow(sum[i]);
   }
 }
 
 // u = bf16(sum_j mix_j X_j) into a row that the block shares.
 __device__ void CollapseRow(const BF16* streams, const float* mix, int64_t n, int64_t hidden,
                             BF16* out) {
-  for (int64_t c = threadIdx.x; c < hidden; c += blockDim.x) {
-    float sum = 0;
-    for (int64_t j = 0; j < n; ++j) sum += mix[j] * Wide(streams[j * hidden + c]);
-    out[c] = Narrow(sum);
+  if (hidden % kPiece == 0) {
+    CollapsePieces<kPiece>(streams, mix, n, hidden, out);
+  } else {
+    CollapsePieces<1>(streams, mix, n, hidden, out);
   }
   __syncthreads();
 }
@@ -65,6 +94,53 @@ __device__ void NormRow(const BF16* row, const BF16* weight, int64_t width, floa
     const Coded coded = QuantiseLane(format, Wide(x));
     if (active) quantised[c] = Narrow(coded.value);
   });
+}
+
+__device__ int Mixes(const HyperPredictParams& p) {
+  return static_cast<int>(2 * p.streams_n + p.streams_n * p.streams_n);
+}
+
+// Each warp makes kMixesEach of the sums from `first_mix` on, for all rows.
+template <int kRows>
+__device__ void AddPartials(const HyperPredictParams& p, const BF16 (&x)[kRows][kSplitColumns],
+                            int64_t begin, int columns, int first_mix, double* partial) {
+  constexpr int kWarps = kThreads / kWarp;
+  const int64_t width = p.streams_n * p.hidden;
+  const int mixes = Mixes(p), lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int mine = first_mix + static_cast<int>(threadIdx.x) / kWarp;
+  float sum[kMixesEach][kRows] = {};
+  for (int c = lane; c < columns; c += kWarp) {
+    float f[kMixesEach];
+#pragma unroll
+    for (int m = 0; m < kMixesEach; ++m) {
+      const int i = mine + m * kWarps;
+      f[m] = i < mixes ? p.fn[i * width + begin + c] : 0.0f;
+    }
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const float v = Wide(x[r][c]);
+#pragma unroll
+      for (int m = 0; m < kMixesEach; ++m) {
+        sum[m][r] = fmaf(mine + m * kWarps == mixes ? v : f[m], v, sum[m][r]);
+      }
+    }
+  }
+#pragma unroll
+  for (int m = 0; m < kMixesEach; ++m) {
+    const int i = mine + m * kWarps;
+    if (i > mixes) return;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      const int64_t row = static_cast<int64_t>(blockIdx.y) * kRows + r;
+      double total = sum[m][r];
+      for (int step = kWarp / 2; step > 0; step /= 2) {
+        total += __shfl_xor_sync(kAllLanes, total, step);
+      }
+      if (lane == 0 && row < p.rows) {
+        partial[(row * gridDim.x + blockIdx.x) * (mixes + 1) + i] = total;
+      }
+    }
+  }
 }
 
 // Products of kRows rows of the streams with every row of fn over one split of the columns, and
@@ -83,28 +159,8 @@ __global__ void MixPartialsKernel(HyperPredictParams p, double* partial) {
     }
   }
   __syncthreads();
-  const int64_t mixes = 2 * p.streams_n + p.streams_n * p.streams_n;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (int64_t i = threadIdx.x / kWarp; i <= mixes; i += kThreads / kWarp) {
-    float sum[kRows] = {};
-    for (int c = lane; c < columns; c += kWarp) {
-      const float f = i < mixes ? p.fn[i * width + begin + c] : 0.0f;
-#pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        const float v = Wide(x[r][c]);
-        sum[r] = fmaf(i < mixes ? f : v, v, sum[r]);
-      }
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      double total = sum[r];
-      for (int step = kWarp / 2; step > 0; step /= 2) {
-        total += __shfl_xor_sync(kAllLanes, total, step);
-      }
-      if (lane == 0 && first + r < p.rows) {
-        partial[((first + r) * gridDim.x + blockIdx.x) * (mixes + 1) + i] = total;
-      }
-    }
+  for (int first_mix = 0; first_mix <= Mixes(p); first_mix += kThreads / kWarp * kMixesEach) {
+    AddPartials<kRows>(p, x, begin, columns, first_mix, partial);
   }
 }
 
@@ -238,8 +294,15 @@ void Embed(const EmbedParams& p) {
 
 void HyperFinish(const HyperFinishParams& p) {
   if (p.rows == 0) return;
-  const dim3 grid(Count(base::CeilDiv<int64_t>(p.hidden, kThreads)), Count(p.rows));
-  HyperFinishKernel<<<grid, kThreads, 0, QueueOf(p.stream).stream()>>>(p);
+  const bool pieces = p.hidden % kPiece == 0;
+  const int64_t threads = pieces ? p.hidden / kPiece : p.hidden;
+  const dim3 grid(Count(base::CeilDiv<int64_t>(threads, kThreads)), Count(p.rows));
+  const cudaStream_t stream = QueueOf(p.stream).stream();
+  if (pieces) {
+    HyperFinishKernel<kPiece><<<grid, kThreads, 0, stream>>>(p);
+  } else {
+    HyperFinishKernel<1><<<grid, kThreads, 0, stream>>>(p);
+  }
 }
 
 void HyperPredict(const HyperPredictParams& p) {

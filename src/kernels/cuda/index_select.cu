@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/fragments.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/pages.cuh"
 #include "kernels/cuda/top_entries.cuh"
@@ -15,11 +16,10 @@ namespace {
 
 constexpr int64_t kScoreBytes = int64_t{256} << 20;  // of one pass
 constexpr int kWarps = 8;
-constexpr int kWarpKeys = 16;  // rows of the matrix instruction
-constexpr int kChunkKeys = kWarps * kWarpKeys;
 constexpr int kHeadTile = 32;
+constexpr int kMaxWidth = 256;
 constexpr int64_t kTileRows = 8;           // rows that share decoded keys
-constexpr int64_t kQueryBytes = 96 << 10;  // shared memory for their queries
+constexpr int64_t kQueryBytes = 40 << 10;  // shared memory for their queries
 constexpr int kPad = 8;  // values behind each shared row: rows start in different banks
 constexpr int kTermStride = kHeadTile + 1;
 
@@ -73,133 +73,160 @@ __device__ Entries EntriesOf(const ScoreJob& job, int64_t row) {
   return {job.blocks + row * job.capacity, job.block_count[row] * job.block_size, job.block_size};
 }
 
-// The keys of a warp, dequantised: keys [kWarpKeys, width + kPad]; zeros where there is no entry.
-__device__ void LoadKeys(const PagedRows& rows, const Entries& entries, int64_t first,
-                         int64_t visible, int64_t width, BF16* keys) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (int k = 0; k < kWarpKeys; ++k) {
-    const int64_t position = first + k < entries.count ? entries.Position(first + k) : visible;
-    BF16* out = keys + k * (width + kPad);
-    if (position >= visible) {
-      for (int64_t c = lane; c < width; c += kWarp) out[c] = {};
-      continue;
+// Scores of a block of warps: kWidth is the width up to whole steps of the matrix instruction.
+template <int kWidth>
+struct Scorer {
+  // Keys of a warp: as many rows of the matrix instruction as fit the registers.
+  static constexpr int kTiles = kWidth <= 128 ? 2 : 1;
+  static constexpr int kKeys = 16 * kTiles;
+  static constexpr int kChunk = kWarps * kKeys;
+  static constexpr int kRow = kWidth + kPad;
+  static constexpr int kSteps = kWidth / 16;
+
+  const IndexSelectParams& p;
+  BF16* keys;      // of the warp [kKeys, kRow]; then its terms [kKeys, kTermStride]
+  BF16* queries;   // [rows of the tile, heads up to whole tiles, kRow]
+  float* weights;  // [rows of the tile, heads up to whole tiles]
+  int64_t heads;   // up to whole tiles
+  int lane = static_cast<int>(threadIdx.x) % kWarp;
+  uint32_t a[kTiles][kSteps][4];
+
+  __device__ void LoadQueries(RowTile tile) {
+    const auto pieces = static_cast<int>(heads) * kWidth / 8;
+    for (int i = static_cast<int>(threadIdx.x); i < tile.count * pieces; i += kWarps * kWarp) {
+      const int r = i / pieces, head = i % pieces / (kWidth / 8), c = i % (kWidth / 8) * 8;
+      const bool there = head < p.heads && c < p.width;
+      const BF16* from = p.query + ((tile.first + r) * p.heads + head) * p.width + c;
+      *reinterpret_cast<uint4*>(queries + (r * heads + head) * kRow + c) =
+          there ? *reinterpret_cast<const uint4*>(from) : uint4{};
     }
-    const uint8_t* row = RowAt(rows, position);
-    if (rows.format != RowFormat::kFp4E8M0) {
-      for (int64_t c = lane; c < width; c += kWarp) {
-        out[c] = Narrow(DecodeValue(rows.format, row, width, c));
-      }
-      continue;
+    for (int i = static_cast<int>(threadIdx.x); i < tile.count * heads; i += kWarps * kWarp) {
+      const int64_t r = i / heads, head = i % heads;
+      weights[i] = head < p.heads ? Wide(p.head_weight[(tile.first + r) * p.heads + head]) : 0.0f;
     }
-    for (int64_t b = lane; b < width / 2; b += kWarp) {
-      const uint32_t pair = row[b];
-      const float scale = FromE8M0(row[width / 2 + b / 16]);
-      out[2 * b] = Narrow(FromE2M1(pair & 15u) * scale);
-      out[2 * b + 1] = Narrow(FromE2M1(pair >> 4) * scale);
-    }
+    __syncthreads();
   }
-}
 
-__device__ uint32_t PairAt(const BF16* x) { return *reinterpret_cast<const uint32_t*>(x); }
-
-__device__ void MultiplyStep(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
-// Products of kHeadTile heads with the warp's keys: sums[head group][fragment].
-__device__ void MultiplyHeads(const BF16* keys, const BF16* queries, int64_t width,
-                              float (&sums)[kHeadTile / 8][4]) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, group = lane / 4, pair = lane % 4;
-  const int64_t stride = width + kPad;
-  const BF16* key = keys + group * stride + 2 * pair;
-  const BF16* query = queries + group * stride + 2 * pair;
-  for (int64_t k = 0; k < width; k += 16) {
-    const uint32_t a[4] = {PairAt(key + k), PairAt(key + 8 * stride + k), PairAt(key + k + 8),
-                           PairAt(key + 8 * stride + k + 8)};
-#pragma unroll
-    for (int n = 0; n < kHeadTile / 8; ++n) {
-      const BF16* b = query + n * 8 * stride + k;
-      MultiplyStep(sums[n], a, PairAt(b), PairAt(b + 8));
+  // Eight values of a key from c on.
+  __device__ uint4 KeyPiece(const PagedRows& rows, const uint8_t* row, int c) const {
+    if (row == nullptr || c >= p.width) return {};
+    if (rows.format == RowFormat::kFp4E8M0) {
+      uint32_t word[1];
+      LoadWords<4>(row + c / 2, word);
+      return DecodeWord(word[0], FromE8M0(row[p.width / 2 + c / 32]));
     }
+    uint4 out;
+    auto* values = reinterpret_cast<BF16*>(&out);
+    for (int i = 0; i < 8; ++i) values[i] = Narrow(DecodeValue(rows.format, row, p.width, c + i));
+    return out;
   }
-}
 
-// Scores of the warp's keys for one row, in the lanes below kWarpKeys: each head's product, its
-// product with the head weight, and the sum over heads in order are rounded to bf16.
-__device__ float ScoreKeys(const IndexSelectParams& p, int64_t row, const BF16* keys,
-                           const BF16* queries, float* terms) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, group = lane / 4, pair = lane % 4;
-  float score = 0;
-  for (int64_t first = 0; first < p.heads; first += kHeadTile) {
-    float sums[kHeadTile / 8][4] = {};
-    MultiplyHeads(keys, queries + first * (p.width + kPad), p.width, sums);
+  // The warp's keys, dequantised, into its registers; zeros where there is no entry.
+  __device__ void LoadKeys(const PagedRows& rows, const Entries& entries, int64_t first,
+                           int64_t visible) {
+    const int64_t mine = first + lane;
+    const bool there = lane < kKeys && mine < entries.count && entries.Position(mine) < visible;
+    const auto place =
+        there ? reinterpret_cast<unsigned long long>(RowAt(rows, entries.Position(mine))) : 0ull;
+    constexpr int kPieces = kWidth / 8;
     __syncwarp();
+#pragma unroll 4
+    for (int i = lane; i < kKeys * kPieces; i += kWarp) {
+      const int key = i / kPieces, c = i % kPieces * 8;
+      const auto* row = reinterpret_cast<const uint8_t*>(__shfl_sync(kAllLanes, place, key));
+      *reinterpret_cast<uint4*>(keys + key * kRow + c) = KeyPiece(rows, row, c);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+      for (int s = 0; s < kSteps; ++s) {
+        LoadTiles(keys + (t * 16 + lane % 16) * kRow + s * 16 + lane / 16 * 8, a[t][s]);
+      }
+    }
+    __syncwarp();
+  }
+
+  // Products with kHeadTile heads, each rounded, weighted and rounded: terms [key, head].
+  __device__ void MultiplyHeads(const BF16* query, const float* weight, float* terms) const {
+    float sums[kTiles][kHeadTile / 8][4] = {};
+    const BF16* tile = query + (lane / 16 * 8 + lane % 8) * kRow + lane / 8 % 2 * 8;
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s) {
+#pragma unroll
+      for (int n = 0; n < kHeadTile / 8; n += 2) {
+        uint32_t b[4];
+        LoadTiles(tile + n * 8 * kRow + s * 16, b);
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+          MultiplyStep(sums[t][n], a[t][s], b[0], b[1]);
+          MultiplyStep(sums[t][n + 1], a[t][s], b[2], b[3]);
+        }
+      }
+    }
 #pragma unroll
     for (int n = 0; n < kHeadTile / 8; ++n) {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const int head = n * 8 + 2 * pair + i % 2, key = group + i / 2 * 8;
-        if (first + head >= p.heads) continue;
-        const float weight = Wide(p.head_weight[row * p.heads + first + head]);
-        terms[key * kTermStride + head] =
-            RoundToBF16(fmaxf(0.0f, RoundToBF16(sums[n][i])) * weight);
+        const int head = n * 8 + lane % 4 * 2 + i % 2;
+#pragma unroll
+        for (int t = 0; t < kTiles; ++t) {
+          const float active = fmaxf(0.0f, RoundToBF16(sums[t][n][i]));
+          terms[(t * 16 + lane / 4 + i / 2 * 8) * kTermStride + head] =
+              RoundToBF16(active * weight[head]);
+        }
       }
     }
-    __syncwarp();
-    const int heads = static_cast<int>(min(static_cast<int64_t>(kHeadTile), p.heads - first));
-    for (int h = 0; lane < kWarpKeys && h < heads; ++h) score += terms[lane * kTermStride + h];
   }
-  return score;
-}
 
-// The queries of a tile: [rows, heads up to whole tiles, width + kPad].
-__device__ void LoadQueries(const IndexSelectParams& p, RowTile tile, int64_t heads,
-                            BF16* queries) {
-  const int64_t each = heads * p.width;
-  for (int64_t i = threadIdx.x; i < tile.count * each; i += blockDim.x) {
-    const int64_t r = i / each, head = i % each / p.width, c = i % p.width;
-    queries[(r * heads + head) * (p.width + kPad) + c] =
-        head < p.heads ? p.query[((tile.first + r) * p.heads + head) * p.width + c] : BF16{0};
+  // The score of the lane's key for row r of the tile: the sum over heads in order, not rounded.
+  __device__ float Score(int r) const {
+    auto* terms = reinterpret_cast<float*>(keys);
+    float score = 0;
+    for (int64_t first = 0; first < heads; first += kHeadTile) {
+      MultiplyHeads(queries + (r * heads + first) * kRow, weights + r * heads + first, terms);
+      __syncwarp();
+      const int count = static_cast<int>(min(static_cast<int64_t>(kHeadTile), p.heads - first));
+      if (lane < kKeys) {
+        for (int h = 0; h < count; ++h) score += terms[lane * kTermStride + h];
+      }
+      __syncwarp();
+    }
+    return score;
   }
-  __syncthreads();
-}
+};
 
-__global__ void __launch_bounds__(kWarps* kWarp) ScoreKernel(ScoreJob job) {
+template <int kWidth>
+__global__ void __launch_bounds__(kWarps* kWarp, 2) ScoreKernel(ScoreJob job) {
   extern __shared__ uint4 score_shared[];
+  using Part = Scorer<kWidth>;
   const IndexSelectParams& p = job.p;
   const RowTile tile = job.tiles[blockIdx.y];
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const int64_t heads = (p.heads + kHeadTile - 1) / kHeadTile * kHeadTile;
   auto* keys = reinterpret_cast<BF16*>(score_shared);
-  BF16* queries = keys + kChunkKeys * (p.width + kPad);
-  auto* terms = reinterpret_cast<float*>(queries + tile.count * heads * (p.width + kPad));
-  keys += warp * kWarpKeys * (p.width + kPad);
-  terms += warp * kWarpKeys * kTermStride;
-  LoadQueries(p, tile, heads, queries);
+  BF16* queries = keys + Part::kChunk * Part::kRow;
+  auto* weights = reinterpret_cast<float*>(queries + tile.count * heads * Part::kRow);
+  Part part{p, keys + warp * Part::kKeys * Part::kRow, queries, weights, heads};
+  part.LoadQueries(tile);
   const PagedRows rows = p.keys[p.row_sequence[tile.first]];
-  // Tiles that read candidates have one row; of the others, the last row sees the most.
-  const Entries entries = EntriesOf(job, tile.first + tile.count - 1);
   int64_t visible = 0;
   for (int r = 0; r < tile.count; ++r) visible = max(visible, p.visible[tile.first + r]);
-  const int64_t count = entries.blocks == nullptr ? visible : entries.count;
-  const Entries all = {entries.blocks, count, entries.block_size};
-  for (int64_t first = blockIdx.x * kChunkKeys + warp * kWarpKeys; first < count;
-       first += static_cast<int64_t>(gridDim.x) * kChunkKeys) {
-    __syncwarp();
-    LoadKeys(rows, all, first, visible, p.width, keys);
-    __syncwarp();
+  // Tiles that read candidates have one row.
+  Entries entries = EntriesOf(job, tile.first);
+  if (entries.blocks == nullptr) entries.count = visible;
+  for (int64_t first = blockIdx.x * Part::kChunk + warp * Part::kKeys; first < entries.count;
+       first += static_cast<int64_t>(gridDim.x) * Part::kChunk) {
+    part.LoadKeys(rows, entries, first, visible);
+    const int64_t i = first + part.lane;
+    const bool mine = part.lane < Part::kKeys && i < entries.count;
+    const int64_t position = mine ? entries.Position(i) : visible;
     for (int r = 0; r < tile.count; ++r) {
+      const BF16 score = Narrow(part.Score(r));
+      if (!mine) continue;
       const int64_t row = tile.first + r;
-      const float score = ScoreKeys(p, row, keys, queries + r * heads * (p.width + kPad), terms);
-      const int64_t i = first + lane;
-      if (lane >= kWarpKeys || i >= count) continue;
-      const bool seen = all.Position(i) < p.visible[row];
-      job.codes[(row - job.first_row) * job.stride + i] = seen ? OrderedCode(Narrow(score)) : 0;
+      job.codes[(row - job.first_row) * job.stride + i] =
+          position < p.visible[row] ? OrderedCode(score) : 0;
     }
   }
 }
@@ -271,30 +298,34 @@ ScoreJob StageJob(Queue* queue, const IndexSelectParams& host, int64_t stride) {
   return job;
 }
 
-// Shared memory of ScoreKernel for tiles of `rows` rows.
-int64_t SharedBytes(const IndexSelectParams& p, int64_t rows) {
-  const int64_t lines = kChunkKeys + rows * base::RoundUp<int64_t>(p.heads, kHeadTile);
-  return lines * (p.width + kPad) * 2 + kWarps * kWarpKeys * kTermStride * 4;
-}
-
 int64_t TileRows(const IndexSelectParams& p) {
   if (p.restrict_to != nullptr) return 1;
   const int64_t row = base::RoundUp<int64_t>(p.heads, kHeadTile) * (p.width + kPad) * 2;
   return std::clamp<int64_t>(kQueryBytes / row, 1, kTileRows);
 }
 
+template <int kWidth>
+void LaunchScores(const ScoreJob& job, int64_t tiles, Queue* queue) {
+  int64_t entries = job.stride;
+  if (job.blocks != nullptr) entries = std::min(entries, job.capacity * job.block_size);
+  const int64_t heads = TileRows(job.p) * base::RoundUp<int64_t>(job.p.heads, kHeadTile);
+  const int64_t shared = (Scorer<kWidth>::kChunk + heads) * Scorer<kWidth>::kRow * 2 + heads * 4;
+  AllowShared(queue, ScoreKernel<kWidth>, shared);
+  const dim3 grid(Count(base::CeilDiv<int64_t>(entries, Scorer<kWidth>::kChunk)), Count(tiles));
+  ScoreKernel<kWidth><<<grid, kWarps * kWarp, static_cast<size_t>(shared), queue->stream()>>>(job);
+}
+
 void SelectRows(const IndexSelectParams& p, ScoreJob job, int64_t rows, Queue* queue) {
-  const int64_t tile_rows = TileRows(p);
-  const std::vector<RowTile> tiles = TilesOf(p, job.first_row, job.first_row + rows, tile_rows);
-  job.tiles = queue->Stage(tiles.data(), static_cast<int64_t>(tiles.size()));
-  int64_t chunks = base::CeilDiv<int64_t>(job.stride, kChunkKeys);
-  if (job.blocks != nullptr) {
-    chunks = std::min(chunks, base::CeilDiv<int64_t>(job.capacity * job.block_size, kChunkKeys));
+  const std::vector<RowTile> tiles = TilesOf(p, job.first_row, job.first_row + rows, TileRows(p));
+  const auto count = static_cast<int64_t>(tiles.size());
+  job.tiles = queue->Stage(tiles.data(), count);
+  if (p.width <= 64) {
+    LaunchScores<64>(job, count, queue);
+  } else if (p.width <= 128) {
+    LaunchScores<128>(job, count, queue);
+  } else {
+    LaunchScores<kMaxWidth>(job, count, queue);
   }
-  const int64_t shared = SharedBytes(p, tile_rows);
-  AllowShared(queue, ScoreKernel, shared);
-  const dim3 grid(Count(chunks), Count(static_cast<int64_t>(tiles.size())));
-  ScoreKernel<<<grid, kWarps * kWarp, static_cast<size_t>(shared), queue->stream()>>>(job);
   if (p.make_candidates != nullptr) {
     CandidatesKernel<<<Count(rows), kTopThreads, 0, queue->stream()>>>(job, *p.make_candidates);
   }
@@ -306,6 +337,7 @@ void SelectRows(const IndexSelectParams& p, ScoreJob job, int64_t rows, Queue* q
 void IndexSelect(const IndexSelectParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
+  if (p.width > kMaxWidth) return queue.Note(cudaErrorNotSupported);
   const int64_t heads = base::CeilDiv<int64_t>(p.rows * p.heads, kWarps);
   const DeviceRotation rotation = StageRotation(&queue, p.rotation, p.rows);
   PrepareKernel<<<Count(heads), kWarps * kWarp, 0, queue.stream()>>>(p, rotation);

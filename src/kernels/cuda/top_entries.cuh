@@ -68,24 +68,38 @@ __device__ inline void ClearHistogram(TopShared* shared) {
   __syncthreads();
 }
 
+// add(code) for every code but 0, in no order.
+template <typename Source, typename Add>
+__device__ void ForCodes(const Source& source, int64_t n, const Add& add) {
+  constexpr int kEach = 4;  // loads under way
+  for (int64_t base = threadIdx.x; base < n; base += static_cast<int64_t>(blockDim.x) * kEach) {
+    uint32_t code[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int64_t at = base + static_cast<int64_t>(i) * blockDim.x;
+      code[i] = at < n ? source(at) : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if (code[i] != 0) add(code[i]);
+    }
+  }
+}
+
 // source(i) is the code of entry i of n.
 template <typename Source>
 __device__ Threshold FindThreshold(const Source& source, int64_t n, int64_t count,
                                    TopShared* shared) {
   ClearHistogram(shared);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const uint32_t code = source(i);
-    if (code != 0) atomicAdd(&shared->histogram[code >> 8], 1u);
-  }
+  ForCodes(source, n, [&](uint32_t code) { atomicAdd(&shared->histogram[code >> 8], 1u); });
   FindBin(shared, count);
   if (shared->found == 0) return {0, 0};
   const unsigned high = shared->bin;
   const int64_t above = shared->above;
   ClearHistogram(shared);
-  for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-    const uint32_t code = source(i);
-    if (code != 0 && code >> 8 == high) atomicAdd(&shared->histogram[code & 255u], 1u);
-  }
+  ForCodes(source, n, [&](uint32_t code) {
+    if (code >> 8 == high) atomicAdd(&shared->histogram[code & 255u], 1u);
+  });
   FindBin(shared, count - above);
   return {high << 8 | shared->bin, count - above - shared->above};
 }
