@@ -15,6 +15,7 @@
 #include "tools/bench_serving.h"
 #include "tools/bench_tokenizer.h"
 #include "tools/command.h"
+#include "tools/option_rows.h"
 #include "tools/session.h"
 
 namespace thalweg::tools {
@@ -178,50 +179,41 @@ Result<int> Bench(const OptionValues& values) {
   return kExitOk;
 }
 
-OptionRow Count(std::string name, std::string help, std::string fallback, double most = 1e6,
-                double least = 1) {
-  return {.name = std::move(name),
-          .kind = OptionKind::kInteger,
-          .help = std::move(help),
-          .fallback = std::move(fallback),
-          .least = least,
-          .most = most};
-}
-
 std::vector<OptionRow> KernelRows() {
-  return {{.name = "op",
-           .help = "the op to time, linear for its three formats, or all (kernel)",
-           .fallback = "all",
-           .choices = bench::KernelBenchNames()},
-          {.name = "shape",
-           .help = "sizes: released, nano, or KxN (K inputs, N outputs) for a product (kernel)",
-           .fallback = "released",
-           .value_name = "released|nano|KxN"},
-          {.name = "rows",
-           .help = "rows of a call, one figure each (kernel)",
-           .fallback = "1,8,64",
-           .value_name = "N,N,..."},
-          Count("context",
-                "cached tokens of a sequence (kernel, model --synthetic: 32768; scheduler: 1000)",
-                "", 1 << 20),
-          Count("experts-per-call",
-                "moe_ffn: routed experts that all rows of a call share; 0: as many as a token "
-                "chooses for one row, one for more rows",
-                "0", 4096, 0),
-          {.name = "seconds",
-           .kind = OptionKind::kReal,
-           .help = "time spent on each figure (kernel, sampling)",
-           .fallback = "0.3",
-           .least = 0,
-           .most = 600}};
+  return {
+      {.name = "op",
+       .help = "the op to time, linear for its three formats, or all (kernel)",
+       .fallback = "all",
+       .choices = bench::KernelBenchNames()},
+      {.name = "shape",
+       .help = "sizes: released, nano, or KxN (K inputs, N outputs) for a product (kernel)",
+       .fallback = "released",
+       .value_name = "released|nano|KxN"},
+      {.name = "rows",
+       .help = "rows of a call, one figure each (kernel)",
+       .fallback = "1,8,64",
+       .value_name = "N,N,..."},
+      CountRow("context",
+               "cached tokens of a sequence (kernel, model --synthetic: 32768; scheduler: 1000)",
+               "", 1, 1 << 20),
+      CountRow("experts-per-call",
+               "moe_ffn: routed experts that all rows of a call share; 0: as many as a token "
+               "chooses for one row, one for more rows",
+               "0", 0, 4096),
+      {.name = "seconds",
+       .kind = OptionKind::kReal,
+       .help = "time spent on each figure (kernel, sampling)",
+       .fallback = "0.3",
+       .least = 0,
+       .most = 600}};
 }
 
 std::vector<OptionRow> SyntheticRows() {
   return {{.name = "synthetic",
            .kind = OptionKind::kFlag,
            .help = "model: layers of released size with weights made up in memory"},
-          Count("layers", "with --synthetic: how many; 0: as fit, at most 8", "0", 40, 0),
-          Count("experts", "with --synthetic: of a layer; 0: as fit", "0", 384, 0),
+          CountRow("layers", "with --synthetic: how many; 0: as fit, at most 8", "0", 0, 40),
+          CountRow("experts", "with --synthetic: of a layer; 0: as fit", "0", 0, 384),
           {.name = "per-op",
            .kind = OptionKind::kFlag,
            .help = "with --synthetic: a figure for every op of a decode step"}};
@@ -236,8 +228,8 @@ std::vector<OptionRow> Rows() {
   for (OptionRow& row : ReplayOptionRows("compact")) add(std::move(row));
   for (OptionRow& row : KernelRows()) add(std::move(row));
   for (OptionRow& row : SyntheticRows()) add(std::move(row));
-  add(Count("prompt", "prompt tokens (model: 1024, with --synthetic 2048)", ""));
-  add(Count("tokens", "tokens to decode (model)", "128"));
+  add(CountRow("prompt", "prompt tokens (model: 1024, with --synthetic 2048)", ""));
+  add(CountRow("tokens", "tokens to decode (model)", "128"));
   add({.name = "batch",
        .help = "sequences that decode together, one figure each (model)",
        .fallback = "1",

@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "base/math.h"
 #include "base/rng.h"
+#include "tools/option_rows.h"
 
 namespace thalweg::tools::bench {
 namespace {
@@ -64,16 +65,6 @@ Result<std::vector<int64_t>> ReadLengths(std::string_view option, const std::str
   if (lengths.empty())
     return base::InvalidArgument(fmt::format("--{}: {} has no lengths", option, path));
   return lengths;
-}
-
-OptionRow Count(std::string name, std::string help, std::string fallback, double least,
-                double most) {
-  return {.name = std::move(name),
-          .kind = OptionKind::kInteger,
-          .help = std::move(help),
-          .fallback = std::move(fallback),
-          .least = least,
-          .most = most};
 }
 
 // `count` tokens: random ones of a stream, or a slice of the text from a random place.
@@ -141,11 +132,11 @@ int64_t Lengths::Of(uint64_t seed, int64_t request) const {
 
 std::vector<OptionRow> LoadOptions::Rows() {
   return {
-      Count("requests", "how many (throughput, latency; default 256 and 32)", "", 1,
-            kMostLoadRequests),
-      Count("concurrency",
-            "requests under way at a time; default --max-sequences (throughput) or 1 (latency)", "",
-            1, kMostLoadRequests),
+      CountRow("requests", "how many (throughput, latency; default 256 and 32)", "", 1,
+               kMostLoadRequests),
+      CountRow("concurrency",
+               "requests under way at a time; default --max-sequences (throughput) or 1 (latency)",
+               "", 1, kMostLoadRequests),
       {.name = "rate",
        .kind = OptionKind::kReal,
        .help = "requests a second, at random times (Poisson), instead of --concurrency",
@@ -160,14 +151,14 @@ std::vector<OptionRow> LoadOptions::Rows() {
        .help = "length of answers, likewise; end tokens are ignored",
        .fallback = "64",
        .value_name = "N|A:B|FILE"},
-      Count("shared-prefix", "tokens that all prompts of a group begin with", "0", 0,
-            kMostLoadTokens),
-      Count("prefix-groups", "groups of prompts that share a prefix", "1", 1, kMostLoadRequests),
+      CountRow("shared-prefix", "tokens that all prompts of a group begin with", "0", 0,
+               kMostLoadTokens),
+      CountRow("prefix-groups", "groups of prompts that share a prefix", "1", 1, kMostLoadRequests),
       {.name = "prompt-text",
        .help = "prompts are slices of this text (.jsonl: of its \"text\" members) and not random "
                "tokens",
        .value_name = "FILE"},
-      Count("load-seed", "of prompts, lengths and arrivals", "1", 0, 9e15),
+      CountRow("load-seed", "of prompts, lengths and arrivals", "1", 0, 9e15),
       {.name = "temperature",
        .kind = OptionKind::kReal,
        .help = "of all requests; 0: greedy",

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "tools/command.h"
 #include "tools/documents.h"
+#include "tools/option_rows.h"
 #include "tools/progress.h"
 #include "tools/session.h"
 #include "tools/shift.h"
@@ -131,20 +132,12 @@ std::vector<OptionRow> Rows() {
   for (OptionRow& row : ReplayOptionRows("compact")) {
     if (row.name == "keep-tokens") rows.push_back(std::move(row));
   }
-  const auto count = [](const char* name, const char* help, const char* fallback, double most) {
-    return OptionRow{.name = name,
-                     .kind = OptionKind::kInteger,
-                     .help = help,
-                     .fallback = fallback,
-                     .least = 1,
-                     .most = most};
-  };
+  rows.push_back(CountRow("prompt-tokens", "tokens of a prompt; documents are joined and cut",
+                          "1024", 1, 1 << 20));
   rows.push_back(
-      count("prompt-tokens", "tokens of a prompt; documents are joined and cut", "1024", 1 << 20));
+      CountRow("follow-tokens", "tokens behind it whose distributions are compared", "32", 1, 256));
   rows.push_back(
-      count("follow-tokens", "tokens behind it whose distributions are compared", "32", 256));
-  rows.push_back(
-      count("own-tokens", "least tokens of a prompt behind a prefix hit", "20", 1 << 20));
+      CountRow("own-tokens", "least tokens of a prompt behind a prefix hit", "20", 1, 1 << 20));
   rows.push_back({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
   return rows;
 }

@@ -145,4 +145,17 @@ std::vector<int32_t> SomeTokens(int64_t count, uint64_t seed) {
   return tokens;
 }
 
+engine::GenerateRequest WithPrefix(int64_t shared, int64_t own, uint64_t seed, int64_t max_tokens) {
+  std::vector<int32_t> prompt = SomeTokens(shared, 4);
+  const std::vector<int32_t> rest = SomeTokens(own, seed);
+  prompt.insert(prompt.end(), rest.begin(), rest.end());
+  engine::GenerateRequest r;
+  r.prompt = std::move(prompt);
+  r.max_tokens = max_tokens;
+  r.sampling.temperature = 0;
+  r.sampling.ignore_eos = true;
+  r.sampling.logprobs = 20;
+  return r;
+}
+
 }  // namespace thalweg::tests

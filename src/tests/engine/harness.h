@@ -44,4 +44,8 @@ std::vector<Answer> RunEach(engine::Engine& engine,
 // Token ids that nano has, a function of the seed.
 std::vector<int32_t> SomeTokens(int64_t count, uint64_t seed);
 
+// A prompt of `shared` tokens that all such have in common, then `own` tokens, a function of the
+// seed. Greedy, with 20 log-probabilities a token.
+engine::GenerateRequest WithPrefix(int64_t shared, int64_t own, uint64_t seed, int64_t max_tokens);
+
 }  // namespace thalweg::tests

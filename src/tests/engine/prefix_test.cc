@@ -17,19 +17,8 @@ using engine::GenerateRequest;
 constexpr int64_t kLongest = 600;
 constexpr int64_t kPrefixStep = THALWEG_PREFIX_STEP;  // between the lengths that are tried
 
-// `shared` tokens that all have in common, then `own` of its own.
 GenerateRequest WithPrefix(int64_t shared, int64_t own) {
-  GenerateRequest r;
-  std::vector<int32_t> prompt = SomeTokens(kLongest, 4);
-  prompt.resize(static_cast<size_t>(shared));
-  const std::vector<int32_t> rest = SomeTokens(own, 1000 + static_cast<uint64_t>(shared));
-  prompt.insert(prompt.end(), rest.begin(), rest.end());
-  r.prompt = prompt;
-  r.max_tokens = 2;
-  r.sampling.temperature = 0;
-  r.sampling.ignore_eos = true;
-  r.sampling.logprobs = 20;
-  return r;
+  return tests::WithPrefix(shared, own, 1000 + static_cast<uint64_t>(shared), 2);
 }
 
 std::vector<GenerateRequest> EveryLength(int64_t own, int64_t step, int64_t first) {

@@ -8,19 +8,6 @@
 namespace thalweg::tests {
 namespace {
 
-engine::GenerateRequest Branching(int64_t shared, int64_t own, uint64_t seed) {
-  engine::GenerateRequest r;
-  std::vector<int32_t> prompt = SomeTokens(shared, 4);
-  const std::vector<int32_t> rest = SomeTokens(own, seed);
-  prompt.insert(prompt.end(), rest.begin(), rest.end());
-  r.prompt = prompt;
-  r.max_tokens = 3;
-  r.sampling.temperature = 0;
-  r.sampling.ignore_eos = true;
-  r.sampling.logprobs = 20;
-  return r;
-}
-
 // The first leaves no checkpoint that the others could use: the second is replayed.
 void CheckReplay(model::ReplayMode replay, int64_t checkpoints) {
   engine::EngineOptions options = NanoOptions();
@@ -28,8 +15,9 @@ void CheckReplay(model::ReplayMode replay, int64_t checkpoints) {
   options.cache_tokens = 16384;
   options.cache_checkpoints = checkpoints;
   options.checkpoint_interval = 16384;
-  const std::vector<engine::GenerateRequest> all = {Branching(1900, 200, 1), Branching(1900, 20, 2),
-                                                    Branching(1900, 33, 3), Branching(1900, 20, 4)};
+  const std::vector<engine::GenerateRequest> all = {
+      WithPrefix(1900, 200, 1, 3), WithPrefix(1900, 20, 2, 3), WithPrefix(1900, 33, 3, 3),
+      WithPrefix(1900, 20, 4, 3)};
   const auto engine = LoadEngine(options);
   const std::vector<Answer> hit = RunEach(*engine, all);
   options.prefix_reuse = false;
