@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
+#include <utility>
 
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
@@ -174,13 +176,15 @@ TEST(ReleasedShapes, AttentionTimes) {
 
 // Index queries and keys of one sequence.
 struct IndexBatch {
-  IndexBatch(int64_t n, int64_t entries)
+  IndexBatch(int64_t n, int64_t entries, int64_t h = kIndexHeads, int64_t w = kIndexWidth)
       : rows(n),
-        query(Halves(rows * kIndexHeads * kIndexWidth, 4)),
-        weight(Halves(rows * kIndexHeads, 5)),
-        keys(EncodedRows(RowFormat::kFp4E8M0, kIndexWidth, entries, 6)),
-        cos(static_cast<size_t>(rows * kRope / 2), 0.6f),
-        sin(static_cast<size_t>(rows * kRope / 2), 0.8f),
+        heads(h),
+        width(w),
+        query(Halves(rows * heads * width, 4)),
+        weight(Halves(rows * heads, 5)),
+        keys(EncodedRows(RowFormat::kFp4E8M0, width, entries, 6)),
+        cos(static_cast<size_t>(rows * width / 4), 0.6f),
+        sin(static_cast<size_t>(rows * width / 4), 0.8f),
         sequence(static_cast<size_t>(rows), 0),
         visible(static_cast<size_t>(rows)) {
     for (int64_t r = 0; r < rows; ++r) visible[static_cast<size_t>(r)] = entries - rows + 1 + r;
@@ -189,29 +193,29 @@ struct IndexBatch {
 
   // The call over some memory that holds query, weight, keys and the selection.
   IndexSelectParams Params(const base::ThreadTeam* team, BF16* q, BF16* w, uint8_t* pool,
-                           int32_t* selection) {
-    const int64_t row_bytes = tensor::RowBytes(RowFormat::kFp4E8M0, kIndexWidth);
+                           int32_t* selection, CandidateSets* make = nullptr) {
+    const int64_t row_bytes = tensor::RowBytes(RowFormat::kFp4E8M0, width);
     pages = {pool,      blocks.data(), kPageRows,           kPageRows * row_bytes,
-             row_bytes, kIndexWidth,   RowFormat::kFp4E8M0, static_cast<int64_t>(blocks.size())};
+             row_bytes, width,         RowFormat::kFp4E8M0, static_cast<int64_t>(blocks.size())};
     return {{team},
             rows,
-            kIndexHeads,
-            kIndexWidth,
+            heads,
+            width,
             kTopk,
             q,
             w,
             0.015625f,
-            {cos.data(), sin.data(), kRope},
+            {cos.data(), sin.data(), width / 2},
             RowFormat::kFp4E8M0,
             &pages,
             sequence.data(),
             visible.data(),
             nullptr,
-            nullptr,
+            make,
             selection};
   }
 
-  int64_t rows;
+  int64_t rows, heads, width;
   std::vector<BF16> query, weight;
   std::vector<uint8_t> keys;
   std::vector<float> cos, sin;
@@ -220,29 +224,53 @@ struct IndexBatch {
   PagedRows pages;
 };
 
-TEST(ReleasedShapes, SelectionsAreThoseOfTheReference) {
-  const base::ThreadTeam team(8);
-  IndexBatch batch(12, 4096);
-  std::vector<int32_t> want(static_cast<size_t>(12 * kTopk));
-  std::vector<BF16> query = batch.query, weight = batch.weight;
-  ReferenceOps().index_select(
-      batch.Params(&team, query.data(), weight.data(), batch.keys.data(), want.data()));
-  Array<BF16> q(batch.query), w(batch.weight);
-  Array<uint8_t> keys(batch.keys);
-  Array<int32_t> got(12 * kTopk);
-  cuda::CudaOps().index_select(batch.Params(nullptr, q, w, keys, got));
-  ASSERT_TRUE(Device().synchronize({}).ok());
-  const std::vector<int32_t> chosen = got.Get();
+// How many of each row's entries are in both lists; -1 behind the last of a row.
+int64_t Shared(const std::vector<int32_t>& a, const std::vector<int32_t>& b, int64_t width) {
   int64_t shared = 0;
-  for (int64_t r = 0; r < 12; ++r) {
+  for (auto x = a.begin(), y = b.begin(); x != a.end(); x += width, y += width) {
     std::vector<int32_t> both;
-    std::set_intersection(want.begin() + r * kTopk, want.begin() + (r + 1) * kTopk,
-                          chosen.begin() + r * kTopk, chosen.begin() + (r + 1) * kTopk,
-                          std::back_inserter(both));
+    std::set_intersection(x, x + width, y, y + width, std::back_inserter(both));
     shared += static_cast<int64_t>(both.size());
   }
-  // A product that rounds the other way may move an entry at the edge.
-  EXPECT_GE(shared, 12 * kTopk - 12);
+  return shared;
+}
+
+TEST(ReleasedShapes, SelectionsAreThoseOfTheReference) {
+  constexpr int64_t kRowCount = 12, kCapacity = 100;
+  const base::ThreadTeam team(8);
+  for (const auto& [heads, width] : {std::pair{32, 128}, {5, 64}, {4, 32}, {40, 96}, {3, 256}}) {
+    IndexBatch batch(kRowCount, 4096, heads, width);
+    std::vector<int32_t> want(static_cast<size_t>(kRowCount * kTopk));
+    std::vector<int32_t> want_blocks(static_cast<size_t>(kRowCount * kCapacity));
+    std::vector<int64_t> counts(kRowCount);
+    std::vector<BF16> query = batch.query, weight = batch.weight;
+    CandidateSets wanted = {want_blocks.data(), counts.data(), kCapacity, 8};
+    ReferenceOps().index_select(
+        batch.Params(&team, query.data(), weight.data(), batch.keys.data(), want.data(), &wanted));
+    Array<BF16> q(batch.query), w(batch.weight);
+    Array<uint8_t> keys(batch.keys);
+    Array<int32_t> got(kRowCount * kTopk), blocks(kRowCount * kCapacity);
+    Array<int64_t> count(kRowCount);
+    CandidateSets made = {blocks, count, kCapacity, 8};
+    cuda::CudaOps().index_select(batch.Params(nullptr, q, w, keys, got, &made));
+    ASSERT_TRUE(Device().synchronize({}).ok());
+    EXPECT_EQ(count.Get(), counts) << width;
+    // A product that rounds the other way may move an entry at the edge.
+    EXPECT_GE(Shared(want, got.Get(), kTopk), kRowCount * kTopk - 12) << width;
+    EXPECT_GE(Shared(want_blocks, blocks.Get(), kCapacity), kRowCount * kCapacity - 12) << width;
+  }
+}
+
+TEST(ReleasedShapes, RowsMove) {
+  const std::vector<int32_t> rows = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  Array<int32_t> data(rows), scratch(10), other(10);
+  const std::vector<int64_t> kept = {1, 2, 4};
+  cuda::CudaOps().compact_rows({{}, 3, 8, kept.data(), data, scratch});
+  EXPECT_EQ(data.Get(), (std::vector<int32_t>{2, 3, 4, 5, 8, 9, 6, 7, 8, 9}));
+  const std::vector<const void*> from = {data + 4, data + 0};
+  const std::vector<void*> to = {other + 1, other + 3};
+  cuda::CudaOps().copy_rows({{}, 2, 8, from.data(), to.data()});
+  EXPECT_EQ(other.Get(), (std::vector<int32_t>{0, 8, 9, 2, 3, 0, 0, 0, 0, 0}));
 }
 
 TEST(ReleasedShapes, IndexTimes) {
