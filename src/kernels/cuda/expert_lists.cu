@@ -1,10 +1,9 @@
 // Sorts the slots of a call by expert. Where a slot comes within its expert's list may differ from
 // run to run: it says which column of a tile a row is, and no bit of a row depends on that.
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
-
-#include <cstring>
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/experts.h"
@@ -19,7 +18,8 @@ constexpr int kMostExperts = 2047;
 // Sums before each thread, and of all in *total.
 __device__ int SumBefore(int mine, int* total) {
   __shared__ int warps[kWarp];
-  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp,
+            warp = static_cast<int>(threadIdx.x) / kWarp;
   int sum = mine;
   for (int step = 1; step < kWarp; step *= 2) {
     const int other = __shfl_up_sync(kAllLanes, sum, step);
@@ -117,8 +117,8 @@ const FeedForward* ExpertTable(Queue* queue, const ExpertsParams& p) {
   std::memcpy(now.data() + bytes, &p.shared, sizeof(FeedForward));
   Table& table = (*tables)[p.experts.data()];
   if (table.host == now) return table.device;
-  // Kernels under way may still read the old one.
-  queue->Note(cudaStreamSynchronize(queue->stream()));
+  // Kernels under way, of any queue, may still read the old one.
+  queue->Note(cudaDeviceSynchronize());
   if (table.host.size() != now.size()) {
     queue->Note(cudaFree(table.device));
     queue->Note(cudaMalloc(reinterpret_cast<void**>(&table.device), now.size()));

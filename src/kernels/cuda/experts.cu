@@ -48,9 +48,9 @@ struct ExpertsOp {
 
 struct GateUpOp : ExpertsOp {
   int64_t inner = 0;
-  const BF16* x = nullptr;          // [rows, hidden]
-  const float* weights = nullptr;   // [rows, topk]
-  BF16* h = nullptr;                // [slots, inner]
+  const BF16* x = nullptr;         // [rows, hidden]
+  const float* weights = nullptr;  // [rows, topk]
+  BF16* h = nullptr;               // [slots, inner]
   float limit = 0;
   RowFormat quantise = RowFormat::kBF16;
 
@@ -103,7 +103,8 @@ struct DownOp : ExpertsOp {
 };
 
 // out = bf16(sum over the row's experts in ascending order, then the shared one).
-__global__ void CombineKernel(const BF16* y, int64_t rows, int64_t topk, int64_t hidden, BF16* out) {
+__global__ void CombineKernel(const BF16* y, int64_t rows, int64_t topk, int64_t hidden,
+                              BF16* out) {
   const int64_t row = blockIdx.y;
   const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (c >= hidden) return;
@@ -179,8 +180,8 @@ void RunPass(Queue* queue, const ExpertsParams& p) {
   CombineKernel<<<grid, 256, 0, queue->stream()>>>(scratch.y, p.rows, p.topk, p.hidden, p.out);
 }
 
-// By the rows that an expert gets on average: a wider tile than it fills is work for nothing, a
-// narrower one reads its weights again (from the cache, most of them).
+// By the rows that experts get, most of them: a wider tile than they fill is work for nothing, a
+// narrower one reads weights again (from the cache, as a rule).
 void ChooseExperts(Queue* queue, const ExpertsParams& p) {
   if (OperandOf(p.shared.w1) != Operand::kUnits) {
     if (p.rows <= 8) return RunPass<FewHalves, Operand::kHalves>(queue, p);
@@ -188,8 +189,8 @@ void ChooseExperts(Queue* queue, const ExpertsParams& p) {
   }
   const double each = static_cast<double>(p.rows * p.topk) / static_cast<double>(p.experts.size());
   const double most = std::min(static_cast<double>(p.rows), each + 3 * std::sqrt(each));
-  if (most <= 8) return RunPass<OneUnits, Operand::kUnits>(queue, p);
-  if (most <= 16) return RunPass<TwoUnits, Operand::kUnits>(queue, p);
+  if (most <= 11) return RunPass<OneUnits, Operand::kUnits>(queue, p);
+  if (most <= 17) return RunPass<TwoUnits, Operand::kUnits>(queue, p);
   if (most <= 36) return RunPass<FourUnits, Operand::kUnits>(queue, p);
   if (most <= 68) return RunPass<MiddleUnits, Operand::kUnits>(queue, p);
   if (most <= 100) return RunPass<BroadUnits, Operand::kUnits>(queue, p);

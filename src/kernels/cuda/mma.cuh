@@ -1,7 +1,7 @@
-// Matrix instructions: D[64, N] += A[64, 16] B[16, N] by the four warps of a warpgroup, A in registers
-// (each warp holds its 16 rows as the m16n8k16 fragment), B in shared memory, sums in fp32.
-// Instructions of K = 16 in ascending order are the only order of sums there is: the bits of an
-// output depend on its row of A and its column of B alone, not on N.
+// Matrix instructions: D[64, N] += A[64, 16] B[16, N] by the four warps of a warpgroup, A in
+// registers (each warp holds its 16 rows as the m16n8k16 fragment), B in shared memory, sums in
+// fp32. Instructions of K = 16 in ascending order are the only order of sums there is: the bits of
+// an output depend on its row of A and its column of B alone, not on N.
 //
 // B lies as 8x8 core matrices, each 8 rows of 16 bytes, cores of one group of 8 columns one after
 // another along K (the layout without swizzle of the PTX manual, K-major).
@@ -34,7 +34,8 @@ __device__ inline void WaitCopies() {
 #define THALWEG_WGMMA 1
 #endif
 
-// What ordinary stores and copies wrote is there for the matrix instructions behind the next barrier.
+// What ordinary stores and copies wrote is there for the matrix instructions behind the next
+// barrier.
 __device__ inline void PublishShared() {
 #ifdef THALWEG_WGMMA
   asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
@@ -139,7 +140,8 @@ __device__ inline void Wgmma(float (&d)[48], const uint32_t (&a)[4], uint64_t b)
 // `group_bytes` apart.
 __device__ inline uint64_t CoreDescriptor(uint32_t address, uint32_t group_bytes) {
   return static_cast<uint64_t>((address & 0x3ffffu) >> 4) |
-         static_cast<uint64_t>(kCoreBytes >> 4) << 16 | static_cast<uint64_t>(group_bytes >> 4) << 32;
+         static_cast<uint64_t>(kCoreBytes >> 4) << 16 |
+         static_cast<uint64_t>(group_bytes >> 4) << 32;
 }
 
 #else

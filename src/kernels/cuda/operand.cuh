@@ -89,7 +89,8 @@ __device__ inline uint4 LoadShared128(uint32_t address) {
   return x;
 }
 
-// The eight fp4 codes of a word as four pairs; their bits are where one or two operations find them.
+// The eight fp4 codes of a word as four pairs; their bits are where one or two operations find
+// them.
 __device__ inline void PairsOfFp4(uint32_t w, uint32_t low, uint32_t high, uint32_t (&a)[4]) {
   constexpr uint32_t kPair = 0x81c081c0u;
   a[0] = ProductOfPairs(w & kPair, low);
@@ -175,9 +176,9 @@ struct Units<Operand::kHalves> {
       const int64_t col = unit * kUnitCols + i % kUnitCols;
       const bool read = row < slab.rows && col < slab.cols;
       const BF16 value = read ? Narrow(StoredWeight(slab, row, col)) : BF16{0};
-      asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(to + i / kUnitCols * kPitch +
-                                                     i % kUnitCols * 2),
-                   "h"(value.bits));
+      asm volatile(
+          "st.shared.u16 [%0], %1;\n" ::"r"(to + i / kUnitCols * kPitch + i % kUnitCols * 2),
+          "h"(value.bits));
     }
   }
 
@@ -216,9 +217,9 @@ struct Units<Operand::kFloats> {
       const int64_t row = slab.first + i / kUnitCols;
       const int64_t col = unit * kUnitCols + i % kUnitCols;
       const bool read = row < slab.rows && col < slab.cols;
-      asm volatile("st.shared.f32 [%0], %1;\n" ::"r"(to + i / kUnitCols * kPitch +
-                                                     i % kUnitCols * 4),
-                   "f"(read ? StoredWeight(slab, row, col) : 0.0f));
+      asm volatile(
+          "st.shared.f32 [%0], %1;\n" ::"r"(to + i / kUnitCols * kPitch + i % kUnitCols * 4),
+          "f"(read ? StoredWeight(slab, row, col) : 0.0f));
     }
   }
 

@@ -20,8 +20,7 @@ __device__ uint32_t ScaleAt(const Slab& w, int64_t row, int64_t col) {
   if (row >= w.rows || col >= w.cols) return 0;
   const bool fp4 = w.format == WeightFormat::kFp4;
   const int code = w.scales[(fp4 ? row : row / 32) * (w.cols / 32) + col / 32];
-  return static_cast<uint32_t>(
-      min(max(code + (fp4 ? kFp4ScaleOffset : kFp8ScaleOffset), 0), 254));
+  return static_cast<uint32_t>(min(max(code + (fp4 ? kFp4ScaleOffset : kFp8ScaleOffset), 0), 254));
 }
 
 // Row and column of value `half` of fragment register r, in lane `lane` of step s.

@@ -49,7 +49,8 @@ template <typename S, Operand kOperand>
 struct Layout {
   static constexpr int kWeightBytes = S::kSlabs * S::kUnits * Units<kOperand>::kBytes;
   static constexpr int kInputGroupBytes = S::kUnits * 8 * kCoreBytes;  // 8 rows
-  static constexpr int kStageBytes = (kWeightBytes + 127) / 128 * 128 + S::kCols / 8 * kInputGroupBytes;
+  static constexpr int kStageBytes =
+      (kWeightBytes + 127) / 128 * 128 + S::kCols / 8 * kInputGroupBytes;
   static constexpr int kSumBytes = S::kGroups * kSumColsOf<S> * kSumPitch * 4;
   static constexpr int kBytes = S::kStages * kStageBytes + kSumBytes;
 };
@@ -186,8 +187,8 @@ __device__ inline void MultiplyStage(const Slab (&slabs)[S::kQuads], uint32_t st
       for (int s = 0; s < kUnitSteps; ++s) {
 #pragma unroll
         for (int part = 0; part < U::kParts; ++part) {
-          Multiply<S::kCols>(acc[q], a[s][part],
-                             inputs + (u * kUnitSteps + s) * 2 * kCoreBytes, L::kInputGroupBytes);
+          Multiply<S::kCols>(acc[q], a[s][part], inputs + (u * kUnitSteps + s) * 2 * kCoreBytes,
+                             L::kInputGroupBytes);
         }
       }
       CommitProducts();

@@ -1,6 +1,6 @@
-// Matrix products of the CUDA backend at the released shapes: time, bytes of packed weights a second
-// and their share of what a copy moves in the same run. Weights are random bits made on the device;
-// calls walk over more of them than the cache holds.
+// Matrix products of the CUDA backend at the released shapes: time, bytes of packed weights a
+// second and their share of what a copy moves in the same run. Weights are random bits made on the
+// device; calls walk over more of them than the cache holds.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -50,8 +50,8 @@ Matrix RandomMatrix(WeightFormat format, int64_t rows, int64_t cols) {
   const bool fp4 = format == WeightFormat::kFp4, plain = PackedBytes(m) == 0;
   const int64_t bytes = plain ? rows * cols * 2 : PackedBytes(m);
   void* data = Allocate(bytes);
-  const uint32_t scale = fp4 ? 0x01010101u * (kFp4ScaleOffset + 120)
-                             : 0x00010001u * ((kFp8ScaleOffset + 116) << 7);
+  const uint32_t scale =
+      fp4 ? 0x01010101u * (kFp4ScaleOffset + 120) : 0x00010001u * ((kFp8ScaleOffset + 116) << 7);
   FillKernel<<<1024, 256>>>(static_cast<uint32_t*>(data), bytes / 4,
                             plain ? 0 : (fp4 ? kFp4UnitBytes : kFp8UnitBytes) / 4, fp4 ? 128 : 256,
                             scale, seed++ * 977u);
@@ -124,7 +124,8 @@ FeedForward RandomExpert(WeightFormat format) {
 
 Layers MakeLayers() {
   Layers layers;
-  for (int64_t e = 0; e < kExperts; ++e) layers.experts[0].push_back(RandomExpert(WeightFormat::kFp4));
+  for (int64_t e = 0; e < kExperts; ++e)
+    layers.experts[0].push_back(RandomExpert(WeightFormat::kFp4));
   for (int l = 0; l < kLayers; ++l) {
     layers.shared[l] = RandomExpert(WeightFormat::kFp8);
     // The same experts under other numbers.
@@ -185,14 +186,14 @@ void BenchExperts(const Stream& stream, const Layers& layers, int64_t rows, int6
   Check(cudaMemcpy(weights, ones.data(), ones.size() * 4, cudaMemcpyHostToDevice));
   const double us = Time(stream, calls, [&](int i) {
     const auto at = static_cast<size_t>(i % kLayers);
-    Experts({stream, rows, kHidden, kInner, kTopk, x, chosen[static_cast<size_t>(i % kChoices)], weights,
-             layers.experts[at], layers.shared[at], 10.0f, RowFormat::kFp8E8M0, out});
+    Experts({stream, rows, kHidden, kInner, kTopk, x, chosen[static_cast<size_t>(i % kChoices)],
+             weights, layers.experts[at], layers.shared[at], 10.0f, RowFormat::kFp8E8M0, out});
   });
   const double bytes = touched * static_cast<double>(BytesOf(layers.experts[0][0])) +
                        static_cast<double>(BytesOf(layers.shared[0]));
   const double flops = static_cast<double>(rows * (kTopk + 1)) * 6.0 * kHidden * kInner;
-  Print(std::string(name) + ", " + std::to_string(static_cast<int>(touched + 0.5)) + " experts", rows,
-        us, bytes, flops, ceiling);
+  Print(std::string(name) + ", " + std::to_string(static_cast<int>(touched + 0.5)) + " experts",
+        rows, us, bytes, flops, ceiling);
   for (int32_t* list : chosen) Check(cudaFree(list));
   Check(cudaFree(const_cast<BF16*>(x)));
   Check(cudaFree(out));
@@ -223,12 +224,14 @@ void BenchDense(const Stream& stream, const Dense& d, double ceiling) {
       const Matrix& w = matrices[static_cast<size_t>(i % copies)];
       const Projection projection{w, out, nullptr};
       if (d.groups > 1) {
-        GroupedLinear({stream, rows, d.groups, d.in, d.out / d.groups, x, w, RowFormat::kFp8E8M0, out});
+        GroupedLinear(
+            {stream, rows, d.groups, d.in, d.out / d.groups, x, w, RowFormat::kFp8E8M0, out});
       } else {
         Linear({stream, rows, d.in, x, {&projection, 1}});
       }
     });
-    Print(d.name, rows, us, static_cast<double>(bytes), 2.0 * static_cast<double>(rows * d.in * d.out), ceiling);
+    Print(d.name, rows, us, static_cast<double>(bytes),
+          2.0 * static_cast<double>(rows * d.in * d.out), ceiling);
     Check(cudaFree(const_cast<BF16*>(x)));
     Check(cudaFree(out));
   }
@@ -241,7 +244,9 @@ void Bench(bool experts, bool dense) {
   const Stream stream{.team = nullptr, .device = CudaMemory().open_queue()};
   const double ceiling = CopyBandwidth(stream);
   std::printf("copy: %.2f TB/s read and written\n", ceiling);
-  std::printf("| product | rows | us | TB/s of weights | share of copy | TFLOP/s |\n|---|---|---|---|---|---|\n");
+  std::printf(
+      "| product | rows | us | TB/s of weights | share of copy | TFLOP/s "
+      "|\n|---|---|---|---|---|---|\n");
   if (experts) {
     const Layers layers = MakeLayers();
     for (const int64_t rows : {1, 8, 64, 256, 512, 1024, 2048, 4096}) {

@@ -8,10 +8,10 @@
 
 namespace thalweg::kernels::cuda {
 
-// Tiles for few rows: 8, 16 and 32 of them; several small blocks on a multiprocessor keep many loads
-// under way.
+// Tiles for few rows: 8, 16 and 32 of them; several small blocks on a multiprocessor keep many
+// loads under way.
 using OneUnits = FewShape<8, 3, 4>;
-using TwoUnits = FewShape<16, 3, 4>;
+using TwoUnits = FewShape<16, 3, 3>;
 using FourUnits = FewShape<32, 2, 3>;
 using ManyUnits = Shape<2, 1, 64, 1, 4, 2>;
 using FewHalves = Shape<1, 1, 8, 2, 5, 2>;
@@ -19,10 +19,12 @@ using ManyHalves = Shape<2, 1, 64, 1, 4, 1>;
 using FewFloats = Shape<1, 1, 8, 1, 5, 2>;
 using ManyFloats = Shape<1, 1, 64, 1, 4, 1>;
 
-inline constexpr int kMostRanks = 8;      // blocks of a portable cluster
+inline constexpr int kMostRanks = 8;        // blocks of a portable cluster
 inline constexpr int kLeastRankUnits = 16;  // units of K that are worth a block
 
-inline int UnitsOf(int64_t width) { return static_cast<int>(base::CeilDiv(width, int64_t{kUnitCols})); }
+inline int UnitsOf(int64_t width) {
+  return static_cast<int>(base::CeilDiv(width, int64_t{kUnitCols}));
+}
 
 // Ranks that share K: by K alone, for the order of the sums depends on it.
 inline int RanksOf(int64_t width) {

@@ -1,5 +1,5 @@
-// Matrix products on the device: close to the reference for shapes off every grid, and the same bits
-// for a row alone, in a batch of any size, beside NaN, for packed and for stored weights, and
+// Matrix products on the device: close to the reference for shapes off every grid, and the same
+// bits for a row alone, in a batch of any size, beside NaN, for packed and for stored weights, and
 // however rows meet experts.
 #include <gtest/gtest.h>
 
@@ -130,10 +130,12 @@ struct LinearShape {
   int64_t in, out;
 };
 const LinearShape kLinearShapes[] = {
-    {WeightFormat::kFp4, 64, 35},    {WeightFormat::kFp4, 2304, 200}, {WeightFormat::kFp4, 544, 130},
-    {WeightFormat::kFp8, 96, 70},    {WeightFormat::kFp8, 5120, 97},  {WeightFormat::kFp8, 1280, 300},
-    {WeightFormat::kBF16, 160, 33},  {WeightFormat::kBF16, 75, 19},   {WeightFormat::kBF16, 5120, 90},
-    {WeightFormat::kF32, 128, 18},   {WeightFormat::kF32, 531, 5},    {WeightFormat::kF32, 4096, 66}};
+    {WeightFormat::kFp4, 64, 35},    {WeightFormat::kFp4, 2304, 200},
+    {WeightFormat::kFp4, 544, 130},  {WeightFormat::kFp8, 96, 70},
+    {WeightFormat::kFp8, 5120, 97},  {WeightFormat::kFp8, 1280, 300},
+    {WeightFormat::kBF16, 160, 33},  {WeightFormat::kBF16, 75, 19},
+    {WeightFormat::kBF16, 5120, 90}, {WeightFormat::kF32, 128, 18},
+    {WeightFormat::kF32, 531, 5},    {WeightFormat::kF32, 4096, 66}};
 
 // What a projection gives for the rows of x: bf16 and fp32.
 struct LinearResult {
@@ -181,7 +183,8 @@ TEST_F(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
     for (const Form form : {Form::kPacked, Form::kStored}) {
       const LinearResult all = RunLinear(w.Device(form), x, 150);
       for (const int64_t row : {0, 1, 2, 5, 8, 9, 62, 65, 126, 128, 149}) {
-        const LinearResult alone = RunLinear(w.Device(Form::kPacked), RowOfList(x, row, shape.in), 1);
+        const LinearResult alone =
+            RunLinear(w.Device(Form::kPacked), RowOfList(x, row, shape.in), 1);
         EXPECT_TRUE(SameBits(alone.rounded, RowOfList(all.rounded, row, shape.out)))
             << static_cast<int>(shape.format) << ": " << shape.in << ", row " << row << ", form "
             << static_cast<int>(form);
@@ -190,7 +193,8 @@ TEST_F(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
       for (const int64_t rows : {3, 8, 20, 64, 65}) {
         const std::vector<BF16> some(x.begin(), x.begin() + rows * shape.in);
         const LinearResult part = RunLinear(w.Device(form), some, rows);
-        EXPECT_TRUE(SameBits(RowOfList(part.rounded, 2, shape.out), RowOfList(all.rounded, 2, shape.out)))
+        EXPECT_TRUE(
+            SameBits(RowOfList(part.rounded, 2, shape.out), RowOfList(all.rounded, 2, shape.out)))
             << static_cast<int>(shape.format) << ": " << shape.in << ", rows " << rows;
       }
     }
@@ -202,12 +206,12 @@ struct GroupedShape {
 };
 
 void RunGrouped(const Ops& ops, const tensor::Stream& stream, const GroupedShape& s,
-                             const Matrix& w, const BF16* x, int64_t rows, BF16* out) {
+                const Matrix& w, const BF16* x, int64_t rows, BF16* out) {
   ops.grouped_linear({stream, rows, s.groups, s.in, s.out, x, w, RowFormat::kFp8E8M0, out});
 }
 
-std::vector<BF16> GroupedOnDevice(const GroupedShape& s, const Matrix& w, const std::vector<BF16>& x,
-                                  int64_t rows) {
+std::vector<BF16> GroupedOnDevice(const GroupedShape& s, const Matrix& w,
+                                  const std::vector<BF16>& x, int64_t rows) {
   const OnDevice<BF16> input(x);
   const OnDevice<BF16> out{std::vector<BF16>(static_cast<size_t>(rows * s.groups * s.out))};
   RunGrouped(cuda::CudaOps(), {}, s, w, input.get(), rows, out.get());
@@ -215,7 +219,8 @@ std::vector<BF16> GroupedOnDevice(const GroupedShape& s, const Matrix& w, const 
 }
 
 TEST_F(CudaProduct, GroupedLinearIsCloseAndInvariant) {
-  for (const GroupedShape& s : {GroupedShape{4, 96, 40}, GroupedShape{3, 2048, 64}, GroupedShape{2, 160, 96}}) {
+  for (const GroupedShape& s :
+       {GroupedShape{4, 96, 40}, GroupedShape{3, 2048, 64}, GroupedShape{2, 160, 96}}) {
     Random random(13);
     const TwinMatrix w(WeightFormat::kFp8, s.groups * s.out, s.in, &random);
     const int64_t width = s.groups * s.in, out = s.groups * s.out;
