@@ -166,18 +166,19 @@ struct Attender {
   // Starts copying the encoded keys of a block; `first` is its first slot. Rows of bf16 are read
   // where they are.
   __device__ void Stage(int block, int64_t first) {
-    constexpr int kPieces = kRawRow / kPiece;
-    for (int i = static_cast<int>(threadIdx.x); i < kSlots * kPieces; i += kThreads) {
-      const int slot = i / kPieces, at = i % kPieces * kPiece;
+    for (int slot = warp; slot < kSlots; slot += kWarps) {
       const uint8_t* from = shared.rows[block * kSlots + slot];
+      if (from == nullptr || FormatOf(first + slot) == RowFormat::kBF16) continue;
       const auto bytes =
           static_cast<int>(InWindow(first + slot) ? job.window_bytes : job.selected_bytes);
-      if (from == nullptr || at >= bytes || FormatOf(first + slot) == RowFormat::kBF16) continue;
-      uint8_t* to = shared.raw + slot * kRawRow + at;
-      if (at + kPiece <= bytes && reinterpret_cast<uintptr_t>(from) % kPiece == 0) {
-        CopyAsync16(SharedAddress(to), from + at);
-      } else {
-        for (int b = 0; b < kPiece && at + b < bytes; ++b) to[b] = from[at + b];
+      uint8_t* to = shared.raw + slot * kRawRow;
+      const bool aligned = reinterpret_cast<uintptr_t>(from) % kPiece == 0;
+      for (int at = lane * kPiece; at < bytes; at += kWarp * kPiece) {
+        if (aligned && at + kPiece <= bytes) {
+          CopyAsync16(SharedAddress(to + at), from + at);
+        } else {
+          for (int b = at; b < at + kPiece && b < bytes; ++b) to[b] = from[b];
+        }
       }
     }
     CommitCopies();
@@ -310,13 +311,22 @@ struct Attender {
     __syncthreads();
   }
 
-  // Divides by the denominator with the sink's share in it, rotates back and stores two channels.
+  // One over the denominator of each head, with the sink's share in it.
+  __device__ void Invert() {
+    for (int head = static_cast<int>(threadIdx.x); head < kHeads; head += kThreads) {
+      if (first_head + head >= job.p.heads) continue;
+      const float sink = expf(job.p.sink[first_head + head] - shared.maximum[head]);
+      shared.correction[head] = 1.0f / (shared.denominator[head] + sink);
+    }
+    __syncthreads();
+  }
+
+  // Divides by the denominator, rotates back and stores two channels.
   __device__ void StorePair(int head, int64_t c, float low, float high) {
     const AttentionParams& p = job.p;
     if (first_head + head >= p.heads || c >= p.width) return;
-    const float denominator =
-        shared.denominator[head] + expf(p.sink[first_head + head] - shared.maximum[head]);
-    BF16 two[2] = {Narrow(low / denominator), Narrow(high / denominator)};
+    const float inverse = shared.correction[head];
+    BF16 two[2] = {Narrow(low * inverse), Narrow(high * inverse)};
     const int64_t half = job.rotation.half, plain = p.width - 2 * half;
     const int64_t angle = row * half + (c - plain) / 2;
     if (c >= plain) RotatePair(two, job.rotation.cos[angle], job.rotation.sin[angle], true);
@@ -355,6 +365,7 @@ struct Attender {
       }
     }
     __syncthreads();
+    Invert();
     Store();
   }
 };

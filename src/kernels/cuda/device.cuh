@@ -146,6 +146,7 @@ __device__ inline double BlockSum(double x) {
 // 1 / sqrt(mean square + eps) of a row that the block reads together.
 __device__ inline float InverseRms(const BF16* row, int64_t width, float eps) {
   double squares = 0;
+#pragma unroll 4
   for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
     const double x = Wide(row[c]);
     squares += x * x;

@@ -7,10 +7,12 @@ namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kRowThreads = 512;     // that share a row
 constexpr int kMaxStreams = 8;       // as the checkpoint room limits them
 constexpr int kSplitColumns = 1024;  // of the coefficients' product, whatever the batch
-constexpr int kManyRows = 16, kFewRows = 2;
-constexpr int kMixesEach = 4;  // sums of a warp at a time
+constexpr int kManyRows = 8, kFewRows = 2;
+constexpr int kMixThreads = 128;  // at least the mixes of kMaxStreams
+constexpr int kMixesEach = 4;     // sums of a warp at a time
 
 __global__ void EmbedKernel(EmbedParams p) {
   const int64_t row = blockIdx.x, n = p.streams_n;
@@ -233,17 +235,22 @@ __device__ void PredictRow(const HyperPredictParams& p, int64_t row, const doubl
   if (i < n * n) p.comb[row * n * n + i] = comb[i];
 }
 
-// Two blocks a row: the coefficients of the next sublayer, and the input of this one.
-__global__ void HyperPredictKernel(HyperPredictParams p, const double* partial, int64_t splits) {
+// The coefficients of the next sublayer.
+__global__ void __launch_bounds__(kMixThreads)
+    CoefficientsKernel(HyperPredictParams p, const double* partial, int64_t splits) {
+  PredictRow(p, blockIdx.x, partial, splits);
+}
+
+// The input of this sublayer.
+__global__ void __launch_bounds__(kRowThreads) InputKernel(HyperPredictParams p) {
   extern __shared__ BF16 collapsed[];
   const int64_t row = blockIdx.x, n = p.streams_n;
-  if (blockIdx.y == 0) return PredictRow(p, row, partial, splits);
   CollapseRow(p.streams + row * n * p.hidden, p.pre_in + row * n, n, p.hidden, collapsed);
   NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, p.normed + row * p.hidden,
           p.normed_quantised + row * p.hidden);
 }
 
-__global__ void CollapseKernel(CollapseParams p) {
+__global__ void __launch_bounds__(kRowThreads) CollapseKernel(CollapseParams p) {
   extern __shared__ BF16 collapsed[];
   const int64_t row = blockIdx.x, n = p.streams_n;
   CollapseRow(p.streams + row * n * p.hidden, p.pre_mix + row * n, n, p.hidden, collapsed);
@@ -256,7 +263,7 @@ __global__ void CollapseKernel(CollapseParams p) {
           p.normed + row * p.hidden, nullptr);
 }
 
-__global__ void TapKernel(TapParams p) {
+__global__ void __launch_bounds__(kRowThreads) TapKernel(TapParams p) {
   const int64_t row = blockIdx.x;
   const BF16* streams = p.streams + row * p.streams_n * p.hidden;
   ForColumns(p.hidden, [&](int64_t c, bool active) {
@@ -270,7 +277,7 @@ __global__ void TapKernel(TapParams p) {
   });
 }
 
-__global__ void NormKernel(NormParams p) {
+__global__ void __launch_bounds__(kRowThreads) NormKernel(NormParams p) {
   const int64_t at = static_cast<int64_t>(blockIdx.x) * p.width;
   NormRow(p.x + at, p.weight, p.width, p.eps, p.quantise, p.out == nullptr ? nullptr : p.out + at,
           p.out_quantised == nullptr ? nullptr : p.out_quantised + at);
@@ -319,9 +326,9 @@ void HyperPredict(const HyperPredictParams& p) {
     LaunchPartials<kFewRows>(p, splits, partial, &queue);
   }
   const int64_t shared = p.hidden * static_cast<int64_t>(sizeof(BF16));
-  AllowShared(&queue, HyperPredictKernel, shared);
-  HyperPredictKernel<<<dim3(Count(p.rows), 2), kThreads, static_cast<size_t>(shared),
-                       queue.stream()>>>(p, partial, splits);
+  CoefficientsKernel<<<Count(p.rows), kMixThreads, 0, queue.stream()>>>(p, partial, splits);
+  AllowShared(&queue, InputKernel, shared);
+  InputKernel<<<Count(p.rows), kRowThreads, static_cast<size_t>(shared), queue.stream()>>>(p);
 }
 
 void Collapse(const CollapseParams& p) {
@@ -329,17 +336,17 @@ void Collapse(const CollapseParams& p) {
   Queue& queue = QueueOf(p.stream);
   const int64_t shared = p.hidden * static_cast<int64_t>(sizeof(BF16));
   AllowShared(&queue, CollapseKernel, shared);
-  CollapseKernel<<<Count(p.rows), kThreads, static_cast<size_t>(shared), queue.stream()>>>(p);
+  CollapseKernel<<<Count(p.rows), kRowThreads, static_cast<size_t>(shared), queue.stream()>>>(p);
 }
 
 void Tap(const TapParams& p) {
   if (p.rows == 0) return;
-  TapKernel<<<Count(p.rows), kThreads, 0, QueueOf(p.stream).stream()>>>(p);
+  TapKernel<<<Count(p.rows), kRowThreads, 0, QueueOf(p.stream).stream()>>>(p);
 }
 
 void Norm(const NormParams& p) {
   if (p.rows == 0) return;
-  NormKernel<<<Count(p.rows), kThreads, 0, QueueOf(p.stream).stream()>>>(p);
+  NormKernel<<<Count(p.rows), kRowThreads, 0, QueueOf(p.stream).stream()>>>(p);
 }
 
 }  // namespace thalweg::kernels::cuda
