@@ -1,11 +1,11 @@
 // Ops on a device at the released shapes: rows have the same bits alone and among many, where other
 // kernels run; selections are those of the reference; and a table of times, for reading.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -85,8 +85,8 @@ double Time(const F& call) {
 }
 
 void Print(const char* op, int64_t rows, double microseconds, double bytes, double flops) {
-  std::printf("%-28s rows %5ld  %9.1f us  %7.1f GB/s  %7.1f TFLOP/s\n", op, static_cast<long>(rows),
-              microseconds, bytes / microseconds * 1e-3, flops / microseconds * 1e-6);
+  fmt::print(stderr, "{:<28} rows {:>5}  {:>9.1f} us  {:>7.1f} GB/s  {:>7.1f} TFLOP/s\n", op, rows,
+             microseconds, bytes / microseconds * 1e-3, flops / microseconds * 1e-6);
 }
 
 // Rows that see a whole window and a whole selection out of `entries`.

@@ -21,8 +21,8 @@ namespace {
 
 constexpr size_t kArenaBytes = size_t{2} << 30;
 constexpr size_t kStackBytes = size_t{64} << 20;
-constexpr size_t kHeader = 64;  // before each piece: its class
-constexpr size_t kClasses = 48;    // powers of two
+constexpr size_t kHeader = 64;   // before each piece: its class
+constexpr size_t kClasses = 48;  // powers of two
 
 // Pieces of one mapping, which is never given back.
 class Arena {
