@@ -24,15 +24,20 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Any ids serve: the work does not depend on their meaning.
-std::vector<int32_t> RandomIds(int64_t count, int64_t vocab) {
+// Ids without a meaning, others for each sequence: rows that are alike would choose the same
+// experts, and a step of many would cost too little.
+std::vector<int32_t> RandomIds(int64_t count, int64_t vocab, int64_t sequence) {
   std::vector<int32_t> ids;
   for (int64_t i = 0; i < count; ++i) {
-    const uint32_t word = base::Philox4x32({static_cast<uint32_t>(i), 0, 0, 0}, {7, 7})[0];
+    const base::PhiloxCounter at = {static_cast<uint32_t>(i), static_cast<uint32_t>(sequence), 0,
+                                    0};
+    const uint32_t word = base::Philox4x32(at, {7, 7})[0];
     ids.push_back(static_cast<int32_t>(word % static_cast<uint64_t>(vocab)));
   }
   return ids;
 }
+
+constexpr int64_t kDecodeStreams = 1 << 20;  // behind those of prompts
 
 struct Timing {
   double prefill_seconds = 0;
@@ -42,12 +47,19 @@ struct Timing {
 Result<double> TimeDecode(model::Model& model, const std::vector<ScopedSequence>& sequences,
                           int64_t steps) {
   model::StepOutput output;
-  const int32_t token = static_cast<int32_t>(model.config().vocab_size / 2);
+  std::vector<std::vector<int32_t>> tokens;
+  for (size_t s = 0; s < sequences.size(); ++s) {
+    tokens.push_back(
+        RandomIds(steps, model.config().vocab_size / 2, kDecodeStreams + static_cast<int64_t>(s)));
+  }
+  std::vector<model::Chunk> chunks;
   const auto begin = std::chrono::steady_clock::now();
   for (int64_t step = 0; step < steps; ++step) {
-    std::vector<model::Chunk> chunks;
-    for (const ScopedSequence& s : sequences)
-      chunks.push_back({.sequence = s.id(), .tokens = {&token, 1}});
+    chunks.clear();
+    for (size_t s = 0; s < sequences.size(); ++s) {
+      chunks.push_back(
+          {.sequence = sequences[s].id(), .tokens = {&tokens[s][static_cast<size_t>(step)], 1}});
+    }
     TW_TRY(model.Step(chunks, &output));
   }
   return Seconds(begin);
@@ -55,14 +67,13 @@ Result<double> TimeDecode(model::Model& model, const std::vector<ScopedSequence>
 
 Result<Timing> TimeOnce(model::Model& model, const model::Replay& replay,
                         const BenchModelOptions& options, int64_t batch) {
-  const std::vector<int32_t> prompt =
-      RandomIds(options.prompt_tokens, model.config().vocab_size / 2);
   const int64_t decoder_from = replay.DecoderFrom(options.prompt_tokens, model.config());
   std::vector<ScopedSequence> sequences;
   model::StepOutput output;
   Timing timing;
   for (int64_t b = 0; b < batch; ++b) {
     TW_ASSIGN(ScopedSequence sequence, ScopedSequence::Open(model));
+    const auto prompt = RandomIds(options.prompt_tokens, model.config().vocab_size / 2, b);
     const auto begin = std::chrono::steady_clock::now();
     TW_TRY(Prefill(model, sequence.id(), prompt, decoder_from, &output));
     timing.prefill_seconds += Seconds(begin) / static_cast<double>(batch);
