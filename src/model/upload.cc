@@ -5,13 +5,13 @@
 #include <functional>
 
 #include "base/math.h"
+#include "kernels/stored_bytes.h"
 #include "model/packing.h"
 
 namespace thalweg::model {
 namespace {
 
 using checkpoint::Config;
-using kernels::WeightFormat;
 
 // Called with the place of a pointer to host memory and the bytes behind it.
 using Visit = std::function<void(const void** tensor, int64_t bytes)>;
@@ -22,21 +22,6 @@ void VisitArray(const T** array, int64_t count, const Visit& visit) {
   const void* tensor = *array;
   visit(&tensor, count * static_cast<int64_t>(sizeof(T)));
   *array = static_cast<const T*>(tensor);
-}
-
-int64_t DataBytes(const Matrix& m) {
-  switch (m.format) {
-    case WeightFormat::kBF16: return m.rows * m.cols * 2;
-    case WeightFormat::kF32: return m.rows * m.cols * 4;
-    case WeightFormat::kFp8: return m.rows * m.cols;
-    case WeightFormat::kFp4: return m.rows * m.cols / 2;
-  }
-  return 0;
-}
-
-int64_t ScaleCount(const Matrix& m) {
-  if (m.format == WeightFormat::kFp8) return base::CeilDiv<int64_t>(m.rows, 32) * (m.cols / 32);
-  return m.format == WeightFormat::kFp4 ? m.rows * (m.cols / 32) : 0;
 }
 
 void VisitHyper(const Config& c, HyperWeights* w, const Visit& visit) {
@@ -97,7 +82,8 @@ int64_t UploadBytes(const Config& config, const kernels::Ops& ops, Weights* weig
   VisitVectors(config, weights, [&](const void**, int64_t bytes) { total += Padded(bytes); });
   for (const Matrix* m : Matrices(weights)) {
     const int64_t packed = ops.packed_bytes(*m);
-    total += packed > 0 ? Padded(packed) : Padded(DataBytes(*m)) + Padded(ScaleCount(*m));
+    total += packed > 0 ? Padded(packed)
+                        : Padded(kernels::CodeBytes(*m)) + Padded(kernels::ScaleBytes(*m));
   }
   return total;
 }
@@ -134,8 +120,8 @@ Result<tensor::Buffer> UploadWeights(const Config& config, const ModelOptions& o
       *m = {.format = m->format, .rows = m->rows, .cols = m->cols, .packed = to};
       continue;
     }
-    upload(&m->data, DataBytes(*m));
-    VisitArray(&m->scales, ScaleCount(*m), upload);
+    upload(&m->data, kernels::CodeBytes(*m));
+    VisitArray(&m->scales, kernels::ScaleBytes(*m), upload);
   }
   TW_TRY(ops.memory->synchronize(stream));
   return buffer;

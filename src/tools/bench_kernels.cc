@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/thread_team.h"
 #include "kernels/backends.h"
+#include "kernels/stored_bytes.h"
 #include "tensor/buffer.h"
 
 namespace thalweg::tools {
@@ -49,17 +50,6 @@ std::string_view FormatName(WeightFormat format) {
     case WeightFormat::kBF16: break;
   }
   return "bf16";
-}
-
-// Bytes of the codes and of the scales of one matrix.
-int64_t CodeBytes(const Case& c) {
-  const int64_t values = c.out * c.in;
-  if (c.format == WeightFormat::kBF16) return values * 2;
-  return c.format == WeightFormat::kFp4 ? values / 2 : values;
-}
-int64_t ScaleBytes(const Case& c) {
-  if (c.format == WeightFormat::kBF16) return 0;
-  return (c.format == WeightFormat::kFp4 ? c.out : (c.out + 31) / 32) * (c.in / 32);
 }
 
 std::vector<Candidate> Candidates() {
@@ -151,9 +141,9 @@ void FillCodes(WeightFormat format, uint8_t* bytes, int64_t count) {
 
 Row Measure(const Candidate& candidate, const Case& c, const BenchKernelsOptions& options,
             const base::ThreadTeam& team, double bandwidth) {
-  const int64_t bytes = CodeBytes(c);
+  const int64_t bytes = kernels::CodeBytes(c.format, c.out, c.in);
   const int64_t copies = c.cold ? std::max<int64_t>(1, kColdBytes / bytes) : 1;
-  tensor::Buffer codes(copies * bytes), scales(ScaleBytes(c));
+  tensor::Buffer codes(copies * bytes), scales(kernels::ScaleBytes(c.format, c.out, c.in));
   FillCodes(c.format, codes.as<uint8_t>(), codes.bytes());
   std::fill_n(scales.as<uint8_t>(), scales.bytes(), uint8_t{120});
   std::vector<kernels::BF16> x(static_cast<size_t>(c.rows * c.in), tensor::ToBF16(0.5f));
@@ -164,7 +154,8 @@ Row Measure(const Candidate& candidate, const Case& c, const BenchKernelsOptions
     const kernels::Projection projection = {w, y.data(), nullptr};
     candidate.ops->linear({{&team}, c.rows, c.in, x.data(), {&projection, 1}});
   });
-  const double gb_s = static_cast<double>(bytes + ScaleBytes(c)) / seconds / 1e9;
+  const double gb_s =
+      static_cast<double>(bytes + kernels::ScaleBytes(c.format, c.out, c.in)) / seconds / 1e9;
   const double operations = 2.0 * static_cast<double>(c.rows * c.out * c.in);
   return {candidate.name, c, seconds * 1e6, gb_s, gb_s / bandwidth, operations / seconds / 1e9};
 }

@@ -1,28 +1,13 @@
 #include "tools/bench_weights.h"
 
 #include "base/check.h"
-#include "base/math.h"
+#include "kernels/stored_bytes.h"
 
 namespace thalweg::tools::bench {
 namespace {
 
 using kernels::Matrix;
 using kernels::WeightFormat;
-
-int64_t ScaleBytes(WeightFormat format, int64_t rows, int64_t cols) {
-  if (format == WeightFormat::kFp4) return rows * (cols / 32);
-  return format == WeightFormat::kFp8 ? base::CeilDiv<int64_t>(rows, 32) * (cols / 32) : 0;
-}
-
-int64_t CodeBytes(WeightFormat format, int64_t rows, int64_t cols) {
-  switch (format) {
-    case WeightFormat::kFp4: return rows * cols / 2;
-    case WeightFormat::kFp8: return rows * cols;
-    case WeightFormat::kBF16: return rows * cols * 2;
-    case WeightFormat::kF32: return rows * cols * 4;
-  }
-  return 0;
-}
 
 // Three neighbouring powers of two; e4m3 codes are some 2^5 larger than e2m1 codes.
 void FillScales(WeightFormat format, uint8_t* scales, int64_t bytes, uint64_t seed) {
@@ -35,13 +20,13 @@ void FillScales(WeightFormat format, uint8_t* scales, int64_t bytes, uint64_t se
 Matrix MakeStored(WeightFormat format, int64_t rows, int64_t cols, uint64_t seed, Memory* memory) {
   if (format == WeightFormat::kBF16)
     return {format, memory->SmallBF16(rows * cols), {}, rows, cols};
-  const int64_t bytes = CodeBytes(format, rows, cols);
+  const int64_t bytes = kernels::CodeBytes(format, rows, cols);
   auto* codes = memory->Take<uint8_t>(bytes);
   FillRandom(codes, bytes, seed);
   for (int64_t i = 0; format == WeightFormat::kFp8 && i < bytes; ++i) {
     codes[i] = static_cast<uint8_t>(codes[i] & ((codes[i] & 0x7f) == 0x7f ? 0xfe : 0xff));
   }
-  const int64_t scale_bytes = ScaleBytes(format, rows, cols);
+  const int64_t scale_bytes = kernels::ScaleBytes(format, rows, cols);
   auto* scales = memory->Take<uint8_t>(scale_bytes);
   FillScales(format, scales, scale_bytes, seed + 1);
   return {format, codes, scales, rows, cols};
@@ -50,7 +35,7 @@ Matrix MakeStored(WeightFormat format, int64_t rows, int64_t cols, uint64_t seed
 }  // namespace
 
 int64_t StoredBytes(WeightFormat format, int64_t rows, int64_t cols) {
-  return CodeBytes(format, rows, cols) + ScaleBytes(format, rows, cols);
+  return kernels::CodeBytes(format, rows, cols) + kernels::ScaleBytes(format, rows, cols);
 }
 
 Matrix WeightMaker::Make(WeightFormat format, int64_t rows, int64_t cols) {

@@ -4,45 +4,29 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/math.h"
+#include "kernels/stored_bytes.h"
 
 namespace thalweg::tests {
 namespace {
 
 using kernels::FeedForward;
 using kernels::Matrix;
-using kernels::WeightFormat;
 
-int64_t DataBytes(const Matrix& m) {
-  switch (m.format) {
-    case WeightFormat::kBF16: return m.rows * m.cols * 2;
-    case WeightFormat::kF32: return m.rows * m.cols * 4;
-    case WeightFormat::kFp8: return m.rows * m.cols;
-    case WeightFormat::kFp4: return m.rows * m.cols / 2;
-  }
-  return 0;
-}
-
-int64_t ScaleBytes(const Matrix& m) {
-  if (m.format == WeightFormat::kFp8) return base::CeilDiv<int64_t>(m.rows, 32) * m.cols / 32;
-  return m.format == WeightFormat::kFp4 ? m.rows * m.cols / 32 : 0;
-}
-
-int64_t CopyBytes(const Matrix& m) { return DataBytes(m) + ScaleBytes(m); }
+int64_t CopyBytes(const Matrix& m) { return kernels::CodeBytes(m) + kernels::ScaleBytes(m); }
 
 void Copy(const kernels::Stream&, const Matrix& m, void* out) {
   TW_CHECK_EQ(reinterpret_cast<uintptr_t>(out) % 64, 0u);
-  std::memcpy(out, m.data, static_cast<size_t>(DataBytes(m)));
+  std::memcpy(out, m.data, static_cast<size_t>(kernels::CodeBytes(m)));
   if (m.scales == nullptr) return;
-  std::memcpy(static_cast<std::byte*>(out) + DataBytes(m), m.scales,
-              static_cast<size_t>(ScaleBytes(m)));
+  std::memcpy(static_cast<std::byte*>(out) + kernels::CodeBytes(m), m.scales,
+              static_cast<size_t>(kernels::ScaleBytes(m)));
 }
 
 Matrix FromCopy(Matrix m) {
   if (m.data == nullptr) return m;
   TW_CHECK(m.packed != nullptr);
   m.data = m.packed;
-  if (m.scales != nullptr) m.scales = static_cast<const uint8_t*>(m.packed) + DataBytes(m);
+  if (m.scales != nullptr) m.scales = static_cast<const uint8_t*>(m.packed) + kernels::CodeBytes(m);
   return m;
 }
 
