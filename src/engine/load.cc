@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/machine.h"
 #include "base/sha256.h"
 #include "engine/parts.h"
+#include "engine/rank.h"
 #include "engine/sizes.h"
 #include "exec/model_executor.h"
 #include "hub/hub.h"
@@ -69,21 +69,15 @@ std::string CacheIdentity(const Parts& parts, const kernels::Ops& ops) {
   return base::HexOf(base::Sha256Of(text));
 }
 
+// What the rank has, and the policy that options ask for.
 sched::SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const Sizes& sizes,
-                                           const checkpoint::Config& config) {
+                                           model::Model& model) {
   sched::SchedulerOptions out;
-  out.max_sequences = options.max_sequences;
-  out.max_rows = options.max_rows;
   out.context_tokens = sizes.context_tokens;
-  out.blocks = sizes.cache_tokens / kBlockTokens;
-  out.checkpoints = sizes.checkpoints;
+  DescribeRank(model, &out);
   out.checkpoint_interval_tokens = options.checkpoint_interval;
   out.prefix_reuse = options.prefix_reuse;
   out.exactness = options.exactness;
-  out.reach = {.window = config.sliding_window,
-               .encoder_layers = config.DecoderBegin(),
-               .window_layers = config.num_hidden_layers,
-               .draft = false};
   out.admission_growth = options.admission_growth;
   out.overlap_depth = options.overlap;
   out.preempt_every = options.preempt_every;
@@ -118,7 +112,7 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
     TW_ASSIGN(parts->timed_ops, exec::TimedOps::Make(*ops));
     model.ops = &parts->timed_ops->ops();
   }
-  const int64_t free_bytes = base::FreeMemoryBytes();
+  const int64_t free_bytes = ops->memory->free_bytes();
   TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
   LogSizes(sizes, free_bytes);
   model.max_tokens = sizes.cache_tokens;
@@ -131,8 +125,8 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
             host->RegisterProcessor(name, std::move(processor));
           },
       .remove = [host](const std::string& name) { host->UnregisterProcessor(name); }};
+  parts->scheduler = SchedulerOptionsOf(options, sizes, host->model());
   parts->executor = std::move(executor);
-  parts->scheduler = SchedulerOptionsOf(options, sizes, config);
   parts->scheduler.cache_identity = CacheIdentity(*parts, *ops);
   return {};
 }

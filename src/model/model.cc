@@ -41,7 +41,9 @@ kvpool::Geometry MakeGeometry(const Config& c, const ModelOptions& options) {
 
 int64_t CacheBlocks(const Config& c, const ModelOptions& options) {
   const int64_t tokens = options.max_tokens > 0 ? options.max_tokens : c.max_position_embeddings;
-  return base::CeilDiv(tokens, kBlockTokens) + options.max_sequences;
+  const int64_t blocks = base::CeilDiv(tokens, kBlockTokens);
+  // The last block of every sequence may be half empty; who gives blocks from outside knows that.
+  return options.blocks_from_outside ? blocks : blocks + options.max_sequences;
 }
 
 std::vector<int> OwnerOfLayer(const Config& c, const std::vector<checkpoint::LayerPlan>& plans) {
