@@ -174,6 +174,7 @@ Result<int> Run(const OptionValues& values) {
     fmt::print(stderr, "thalweg: {}: cut off {} bytes of a line that was not written to its end\n",
                output.string(), results.cut_bytes());
   }
+  fmt::print(stderr, "thalweg: options: {}\n", values.Describe());
   CatchSignals(SecondSignal::kKills);
   Expected<LLM> llm = LLM::Load(ModelOptions(values));
   if (!llm.ok()) return api::ToStatus(llm.error());
