@@ -120,8 +120,12 @@ MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
   for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(config)) {
     if (tensor.category != checkpoint::Category::kVision) plan.weights_mapped += tensor.bytes();
   }
-  if (options.ops != nullptr && options.repack != Repack::kNever)
+  if (options.ops == nullptr) return plan;
+  if (!options.ops->memory->host) {
+    plan.packed_weights = UploadedBytes(config, *options.ops);
+  } else if (options.repack != Repack::kNever) {
     plan.packed_weights = PackedBytes(config, *options.ops, true);
+  }
   return plan;
 }
 

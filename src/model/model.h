@@ -43,7 +43,8 @@ struct ModelOptions {
 // Bytes by purpose, before anything is allocated. The draft module is counted where there is one.
 struct MemoryPlan {
   int64_t weights_mapped = 0;  // the checkpoint without its vision tower, as released
-  int64_t packed_weights = 0;  // the backend's layout of them; 0 without repacking
+  // The backend's layout of them, 0 without repacking; of a device backend all that is uploaded.
+  int64_t packed_weights = 0;
   int64_t cache_blocks = 0;
   int64_t sequence_slots = 0;
   int64_t checkpoints = 0;  // when all are in use

@@ -119,6 +119,16 @@ int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, b
   return bytes;
 }
 
+int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops) {
+  int64_t bytes = 0;
+  for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(config)) {
+    if (tensor.category == checkpoint::Category::kVision) continue;
+    const int64_t packed = IsMatrix(tensor) ? ops.packed_bytes(ShapeOf(tensor)) : 0;
+    bytes += packed > 0 ? base::RoundUp(packed, tensor::kAlignBytes) : tensor.bytes();
+  }
+  return bytes;
+}
+
 bool FitsInto(int64_t free, int64_t packed, int64_t others) {
   return packed <= free - others - free / 8 - kSpareBytes;
 }

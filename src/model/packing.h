@@ -18,6 +18,11 @@ std::vector<Matrix*> Matrices(Weights* weights);
 // loaded. 0: the backend uses the stored form.
 int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft);
 
+// Bytes of every tensor but those of the vision tower in the memory of a device backend, packed
+// where the backend has a layout of its own; scales that it packs beside their codes are counted
+// twice.
+int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops);
+
 // Whether `packed` bytes of weights and `others` of caches and workspace fit into `free` bytes
 // (negative: not known) with an eighth and a quarter of a GiB to spare.
 bool FitsInto(int64_t free, int64_t packed, int64_t others);

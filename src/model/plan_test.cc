@@ -56,5 +56,31 @@ TEST(MemoryPlan, WorkspaceGrowsWithRows) {
   EXPECT_LT(large, 8 * small + 1);
 }
 
+// On a device there is no mapped file to multiply from: everything is uploaded, packed or not.
+TEST(MemoryPlan, ADeviceHoldsEveryTensor) {
+  tensor::Memory memory = tensor::HostMemory();
+  memory.host = false;
+  kernels::Ops ops = kernels::ReferenceOps();  // packs nothing
+  ops.memory = &memory;
+  ModelOptions options;
+  options.ops = &ops;
+  options.repack = Repack::kNever;
+  const MemoryPlan plan = PlanMemory(Released(), options);
+  EXPECT_EQ(plan.packed_weights, plan.weights_mapped);
+  ops.packed_bytes = [](const kernels::Matrix& m) { return m.rows * 64; };
+  EXPECT_NE(PlanMemory(Released(), options).packed_weights, plan.weights_mapped);
+  ops.memory = &tensor::HostMemory();
+  EXPECT_EQ(PlanMemory(Released(), options).packed_weights, 0);
+}
+
+// A pool that is told whose block is whose has none to spare.
+TEST(MemoryPlan, BlocksFromOutsideAreCountedOutside) {
+  ModelOptions options;
+  options.max_tokens = 65;
+  options.max_sequences = 3;
+  options.blocks_from_outside = true;
+  EXPECT_EQ(PlanMemory(Released(), options).cache_blocks, 2 * kTokens * kKvBytes);
+}
+
 }  // namespace
 }  // namespace thalweg::model

@@ -75,9 +75,8 @@ void VisitVectors(const Config& c, Weights* w, const Visit& visit) {
 
 int64_t Padded(int64_t bytes) { return base::RoundUp(bytes, tensor::kAlignBytes); }
 
-}  // namespace
-
-int64_t UploadBytes(const Config& config, const kernels::Ops& ops, Weights* weights) {
+// What the bound weights take on the device.
+int64_t BoundBytes(const Config& config, const kernels::Ops& ops, Weights* weights) {
   int64_t total = 0;
   VisitVectors(config, weights, [&](const void**, int64_t bytes) { total += Padded(bytes); });
   for (const Matrix* m : Matrices(weights)) {
@@ -88,11 +87,13 @@ int64_t UploadBytes(const Config& config, const kernels::Ops& ops, Weights* weig
   return total;
 }
 
+}  // namespace
+
 Result<tensor::Buffer> UploadWeights(const Config& config, const ModelOptions& options,
                                      const tensor::Stream& stream, int64_t others,
                                      Weights* weights) {
   const kernels::Ops& ops = *options.ops;
-  const int64_t bytes = UploadBytes(config, ops, weights);
+  const int64_t bytes = BoundBytes(config, ops, weights);
   const int64_t free = ops.memory->free_bytes();
   if (free >= 0 && bytes + others > free) {
     return base::ResourceExhausted(

@@ -8,9 +8,6 @@
 
 namespace thalweg::model {
 
-// Bytes that UploadWeights takes.
-int64_t UploadBytes(const checkpoint::Config& config, const kernels::Ops& ops, Weights* weights);
-
 // Copies what `weights` point at into the memory of options.ops and lets them point there.
 // `others`: bytes that will be allocated beside. kResourceExhausted when the device has not enough.
 Result<tensor::Buffer> UploadWeights(const checkpoint::Config& config, const ModelOptions& options,
