@@ -47,7 +47,9 @@ void Check(const std::string& name) {
   const auto requests = Requests(checkpoint.config());
   const std::vector<Answer> expected = RunEach(*Over(checkpoint, true), requests);
   const auto engine = Over(checkpoint, false);
-  for (int round = 0; round < 2; ++round) {
+  // How often it preempts depends on when requests arrive.
+  const auto preempted = [&] { return engine->metrics().scheduler.preempted; };
+  for (int round = 0; round < 2 || (preempted() == 0 && round < 50); ++round) {
     const std::vector<Answer> actual = RunAll(*engine, requests);
     for (size_t i = 0; i < requests.size(); ++i) {
       EXPECT_EQ(expected[i].tokens.size(), 6u);
@@ -55,7 +57,7 @@ void Check(const std::string& name) {
     }
   }
   EXPECT_GT(engine->metrics().scheduler.hit_tokens, 0u);
-  EXPECT_GT(engine->metrics().scheduler.preempted, 0u);
+  EXPECT_GT(preempted(), 0u);
 }
 
 TEST(Tiny, A) { Check("tiny-a"); }
