@@ -96,7 +96,8 @@ Match Scheduler::State::FindMatch(const Sequence& s) const {
 int64_t Scheduler::State::BlocksToReserve(const Sequence& s) const {
   const auto left = static_cast<double>(s.end_tokens - s.known_tokens());
   const auto growth = static_cast<int64_t>(std::ceil(options.admission_growth * left));
-  const int64_t rows = s.known_tokens() + growth + options.overlap_depth;
+  const int64_t ahead = (options.overlap_depth + 1) * (1 + options.draft_tokens) - 1;
+  const int64_t rows = s.known_tokens() + growth + ahead;
   return base::CeilDiv(std::min(rows, s.row_limit()), cache::kBlockTokens);
 }
 
@@ -107,6 +108,7 @@ void Scheduler::State::Begin(Sequence* s, const Match& match) {
   s->slot = free_slots.back();
   free_slots.pop_back();
   s->start = s->planned = s->retired = match.start.start;
+  s->ahead = 0;
   s->known = s->known_tokens();
   s->decoder_floor = match.start.decoder_from;
   s->published = static_cast<int64_t>(match.entries.size());
@@ -146,6 +148,7 @@ void Scheduler::State::PushStart(const Sequence& s, const Match& match) {
                           .sequence = s.request.sequence,
                           .tokens = s.tokens,
                           .prompt_tokens = s.prompt_tokens,
+                          .end_tokens = s.end_tokens,
                           .sampling = s.request.sampling,
                           .start = match.start.start,
                           .restore_checkpoint = match.start.restore ? match.checkpoint : kNone,

@@ -26,16 +26,24 @@ void Scheduler::State::Retire(const PlannedRows& rows, const step::StepResult& r
   if (own != nullptr) TW_CHECK_EQ(own->sequence, s->request.sequence);
   s->broken |= !status.ok();
   if (!s->broken) {
-    s->retired = rows.end;
-    if (rows.sample && s->phase != Phase::kEnded) TakeToken(s, *own);
+    Keep(s, rows, rows.drafts ? own->tokens_count : rows.count);
+    if (rows.sample) TakeTokens(s, result, *own);
     if (options.prefix_reuse) Publish(s);
   }
-  SettleSave(rows, !s->broken);
+  s->ahead -= rows.count;
+  SettleSave(rows, !s->broken && own->saved);
   if (rows.restore != kNone) cache.UnpinCheckpoint(rows.restore);
   if (!status.ok() && s->phase != Phase::kEnded) End(s, Finish::kError, status);
   // Last: whatever ended above lets go of its blocks here and not before.
   --s->plans_in_flight;
   if (s->phase != Phase::kRunning) ReleaseWhenIdle(s);
+}
+
+// Of the rows that were planned `count` are part of the text.
+void Scheduler::State::Keep(Sequence* s, const PlannedRows& rows, int64_t count) {
+  TW_CHECK_LE(count, rows.count);
+  s->retired += count;
+  if (rows.drafts) s->planned += count - 1;
 }
 
 // Rows [0, retired) are computed; blocks among them whose tokens are known get their names.
@@ -51,14 +59,25 @@ void Scheduler::State::Publish(Sequence* s) {
   s->published = complete;
 }
 
-void Scheduler::State::TakeToken(Sequence* s, const step::SequenceResult& result) {
-  TW_CHECK(result.sampled);
-  s->tokens.push_back(result.token);
+void Scheduler::State::TakeTokens(Sequence* s, const step::StepResult& result,
+                                  const step::SequenceResult& own) {
+  if (s->phase == Phase::kEnded) return;
+  TW_CHECK_GT(own.tokens_count, 0);
+  counters.drafted += static_cast<uint64_t>(own.drafted);
+  counters.accepted += static_cast<uint64_t>(own.tokens_count - 1);
+  for (const step::SampledToken& token : result.TokensOf(own)) {
+    if (s->phase == Phase::kEnded) return;
+    TakeToken(s, token);
+  }
+}
+
+void Scheduler::State::TakeToken(Sequence* s, const step::SampledToken& token) {
+  s->tokens.push_back(token.token);
   s->spared = false;
   pending_events.push_back(
-      {.kind = Event::Kind::kToken, .sequence = s->request.sequence, .result = &result});
-  if (result.end != step::TokenEnd::kNone) {
-    const bool stop = result.end == step::TokenEnd::kStopToken;
+      {.kind = Event::Kind::kToken, .sequence = s->request.sequence, .token = &token});
+  if (token.end != step::TokenEnd::kNone) {
+    const bool stop = token.end == step::TokenEnd::kStopToken;
     End(s, stop ? Finish::kStopToken : Finish::kEndToken);
   } else if (s->known_tokens() == s->end_tokens) {
     const bool by_context = s->end_tokens < s->prompt_tokens + s->request.max_tokens;

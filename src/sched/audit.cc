@@ -58,8 +58,11 @@ Status Scheduler::State::AuditSequence(const Sequence& s) const {
   };
   if (s.phase == Phase::kWaiting) return wrong("runs and waits");
   const auto table = static_cast<int64_t>(s.blocks.size()) * cache::kBlockTokens;
-  if (s.planned > table) return wrong("has rows without a block");
-  if (s.planned > s.row_limit()) return wrong("has rows behind its end");
+  const int64_t behind = options.draft_tokens > 0 ? s.plans_in_flight : 0;
+  if (s.reach() > table) return wrong("has rows without a block");
+  if (!s.broken && s.planned - behind > s.row_limit()) return wrong("has rows behind its end");
+  if (!s.broken && s.planned > s.retired + s.ahead)
+    return wrong("is sure of more rows than it has planned");
   if (s.retired > s.planned) return wrong("has results without rows");
   if (s.published > static_cast<int64_t>(s.blocks.size())) return wrong("named a foreign block");
   if (s.known_tokens() > s.end_tokens) return wrong("is longer than it may be");

@@ -92,7 +92,7 @@ step::StepResult Device::Execute(const step::StepPlan& plan, bool fail) {
     return result;
   }
   for (const step::SequenceRows& rows : plan.rows) {
-    result.sequences.push_back(RunRows(plan, rows));
+    RunRows(plan, rows, &result);
   }
   return result;
 }
@@ -107,7 +107,8 @@ void Device::Begin(const step::SequenceStart& start) {
   slot.start = start;
   slot.next = start.start;
   slot.state.rings.assign(static_cast<size_t>(reach_.window_layers),
-                          std::vector<Row>(static_cast<size_t>(reach_.window)));
+                          std::vector<Row>(static_cast<size_t>(reach_.window + kSlack)));
+  slot.state.encoded.assign(kSlack, 0);
   TW_CHECK_EQ(start.start % 2, 0);
   if (start.restore_checkpoint < 0) return;
   const Saved& saved = saved_[static_cast<size_t>(start.restore_checkpoint)];
@@ -117,35 +118,77 @@ void Device::Begin(const step::SequenceStart& start) {
   slot.state = saved.state;
 }
 
-step::SequenceResult Device::RunRows(const step::StepPlan& plan, const step::SequenceRows& rows) {
+void Device::RunRows(const step::StepPlan& plan, const step::SequenceRows& rows,
+                     step::StepResult* result) {
   Slot& slot = slots_[static_cast<size_t>(rows.slot)];
   TW_CHECK(slot.open);
   TW_CHECK_EQ(slot.start.sequence, rows.sequence);
-  if (slot.broken) return {.slot = rows.slot, .sequence = rows.sequence};
-  TW_CHECK_EQ(slot.next, rows.start);
+  result->sequences.push_back({.slot = rows.slot, .sequence = rows.sequence});
+  if (slot.broken) return;
   for (int32_t b = 0; b < rows.new_blocks_count; ++b) {
     slot.blocks.push_back(plan.blocks[static_cast<size_t>(rows.new_blocks_begin + b)]);
   }
+  if (rows.known_tokens) {
+    RunKnown(&slot, rows, result);
+  } else {
+    RunDrafts(&slot, rows, result);
+  }
+  Save(&slot, rows, &result->sequences.back());
+}
+
+void Device::RunKnown(Slot* slot, const step::SequenceRows& rows, step::StepResult* result) {
+  TW_CHECK_EQ(slot->next, rows.start);
   uint64_t output = 0;
   for (int64_t row = rows.start; row < rows.start + rows.count; ++row) {
-    const bool known = rows.known_tokens;
-    output = RunRow(&slot, row, known ? slot.start.tokens[static_cast<size_t>(row)] : slot.newest);
+    output = RunRow(slot, row, slot->start.tokens[static_cast<size_t>(row)]);
   }
-  slot.next = rows.start + rows.count;
+  slot->next = rows.start + rows.count;
   rows_run_ += rows.count;
-  if (rows.save_checkpoint >= 0) {
-    saved_[static_cast<size_t>(rows.save_checkpoint)] = {slot.next, slot.start.decoder_from,
-                                                         slot.state};
+  if (!rows.sample) return;
+  const step::SampledToken token = Choose(*slot, output, slot->next);
+  slot->newest = token.token;
+  result->Append(&result->sequences.back(), token);
+}
+
+// Two drafts of three are right, by the row's hash. Rows behind a wrong one run on it, as they do
+// on a real rank, and are forgotten.
+void Device::RunDrafts(Slot* slot, const step::SequenceRows& rows, step::StepResult* result) {
+  TW_CHECK_LE(rows.start, slot->next);
+  int64_t count = std::min<int64_t>(rows.count, slot->start.end_tokens - 1 - slot->next);
+  if (rows.save_at > slot->next) count = std::min(count, rows.save_at - slot->next);
+  bool right = true;
+  int32_t token = slot->newest;
+  const int64_t first = slot->next;
+  for (int64_t row = first; row < first + count; ++row) {
+    const uint64_t output = RunRow(slot, row, token);
+    const step::SampledToken chosen = Choose(*slot, output, row + 1);
+    if (right) {
+      result->Append(&result->sequences.back(), chosen);
+      slot->newest = chosen.token;
+      slot->next = row + 1;
+    }
+    const bool wrong = Mix(output, 3) % 3 == 0;
+    token = wrong ? (chosen.token + 1) % kVocabulary : chosen.token;
+    right = right && !wrong && chosen.end == step::TokenEnd::kNone;
   }
-  step::SequenceResult result = {.slot = rows.slot, .sequence = rows.sequence};
-  if (!rows.sample) return result;
-  result.sampled = true;
-  result.token = slot.newest = Sample(output, slot.start.sampling.seed, slot.next);
+  result->sequences.back().drafted = static_cast<int32_t>(std::max<int64_t>(0, count - 1));
+  rows_run_ += count;
+}
+
+void Device::Save(Slot* slot, const step::SequenceRows& rows, step::SequenceResult* result) {
+  result->saved = rows.save_at == 0 || rows.save_at == slot->next;
+  if (rows.save_checkpoint < 0 || !result->saved) return;
+  saved_[static_cast<size_t>(rows.save_checkpoint)] = {slot->next, slot->start.decoder_from,
+                                                       slot->state};
+}
+
+step::SampledToken Device::Choose(const Slot& slot, uint64_t output, int64_t position) {
+  step::SampledToken token = {.token = Sample(output, slot.start.sampling.seed, position)};
   const auto& ends = slot.start.sampling.end_tokens;
-  if (std::find(ends.begin(), ends.end(), result.token) != ends.end()) {
-    result.end = step::TokenEnd::kEndToken;
+  if (std::find(ends.begin(), ends.end(), token.token) != ends.end()) {
+    token.end = step::TokenEnd::kEndToken;
   }
-  return result;
+  return token;
 }
 
 uint64_t Device::RunRow(Slot* slot, int64_t row, int32_t token) {
@@ -157,7 +200,7 @@ uint64_t Device::RunRow(Slot* slot, int64_t row, int32_t token) {
       if (row < slot->start.decoder_from) return 0;
     }
     auto& ring = slot->state.rings[static_cast<size_t>(layer)];
-    ring[static_cast<size_t>(row % reach_.window)] = {row, x};
+    ring[static_cast<size_t>(row) % ring.size()] = {row, x};
     x = Mix(Mix(x, Window(*slot, layer, row)), encoder ? 0 : Compressed(*slot, row));
   }
   return x;
@@ -171,8 +214,8 @@ uint64_t Device::Window(const Slot& slot, int64_t layer, int64_t row) const {
   uint64_t sum = 0;
   for (int64_t r = std::max(floor, row - reach_.window + 1); r <= row; ++r) {
     if (r < 0) continue;
-    const Row& stored =
-        slot.state.rings[static_cast<size_t>(layer)][static_cast<size_t>(r % reach_.window)];
+    const std::vector<Row>& ring = slot.state.rings[static_cast<size_t>(layer)];
+    const Row& stored = ring[static_cast<size_t>(r) % ring.size()];
     TW_CHECK_EQ(stored.position, r);
     sum = Mix(sum, stored.value);
   }
@@ -196,9 +239,10 @@ void Device::Write(Slot* slot, int64_t row, uint64_t value) {
   TW_CHECK_LT(table, slot->blocks.size());
   if (row % 2 == 1 && row >= slot->start.write_from) {
     auto& block = blocks_[static_cast<size_t>(slot->blocks[table])];
-    block[static_cast<size_t>(row % cache::kBlockTokens / 2)] = Mix(slot->state.pending, value);
+    block[static_cast<size_t>(row % cache::kBlockTokens / 2)] =
+        Mix(slot->state.encoded[static_cast<size_t>((row - 1) % kSlack)], value);
   }
-  slot->state.pending = value;
+  slot->state.encoded[static_cast<size_t>(row % kSlack)] = value;
 }
 
 }  // namespace thalweg::sched

@@ -18,8 +18,8 @@ std::vector<int32_t> NaiveTokens(const cache::ReplayReach& reach, std::vector<in
 
 inline constexpr int32_t kVocabulary = 50;
 
-// Executes plans as a rank would, and checks what a rank may rely on: rows contiguous, blocks
-// enough, window rows present, nothing written below write_from.
+// Executes plans as a rank would, drafts included (some of them wrong), and checks what a rank may
+// rely on: rows contiguous, blocks enough, window rows present, nothing written below write_from.
 class Device {
  public:
   Device(const cache::ReplayReach& reach, int64_t blocks, int64_t checkpoints);
@@ -28,6 +28,7 @@ class Device {
   // planned for its sequences afterwards runs on nothing.
   step::StepResult Execute(const step::StepPlan& plan, bool fail = false);
   int64_t rows_run() const { return rows_run_; }
+  static constexpr int64_t kSlack = 128;
 
  private:
   struct Row {
@@ -35,8 +36,9 @@ class Device {
     uint64_t value = 0;
   };
   struct Bounded {
-    std::vector<std::vector<Row>> rings;  // [layer][window]
-    uint64_t pending = 0;                 // the first half of a ratio-2 group
+    // Of the newest rows, and as many more as rejected drafts may have overwritten.
+    std::vector<std::vector<Row>> rings;  // [layer][window + kSlack]
+    std::vector<uint64_t> encoded;        // by row % kSlack: first halves of ratio-2 groups
   };
   struct Slot {
     bool open = false;
@@ -54,7 +56,12 @@ class Device {
   };
 
   void Begin(const step::SequenceStart& start);
-  step::SequenceResult RunRows(const step::StepPlan& plan, const step::SequenceRows& rows);
+  void RunRows(const step::StepPlan& plan, const step::SequenceRows& rows,
+               step::StepResult* result);
+  void RunKnown(Slot* slot, const step::SequenceRows& rows, step::StepResult* result);
+  void RunDrafts(Slot* slot, const step::SequenceRows& rows, step::StepResult* result);
+  void Save(Slot* slot, const step::SequenceRows& rows, step::SequenceResult* result);
+  static step::SampledToken Choose(const Slot& slot, uint64_t output, int64_t position);
   uint64_t RunRow(Slot* slot, int64_t row, int32_t token);
   uint64_t Window(const Slot& slot, int64_t layer, int64_t row) const;
   uint64_t Compressed(const Slot& slot, int64_t row) const;

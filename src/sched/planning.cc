@@ -45,7 +45,7 @@ int64_t Scheduler::State::PrefillsUnderWay() const {
 void Scheduler::State::CompactRunning() { std::erase(running, nullptr); }
 
 // Decode rows come first. Only when they alone would fill the step while prompts are under way do
-// they leave them a quarter of it, every other plan.
+// they leave them a quarter of it, every other plan. Drafts always leave them that.
 int64_t Scheduler::State::DecodeBudget() const {
   const int64_t under_way = PrefillsUnderWay();
   const int64_t decodes = static_cast<int64_t>(running.size()) - draining - under_way;
@@ -54,12 +54,23 @@ int64_t Scheduler::State::DecodeBudget() const {
   const bool may_begin =
       !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != room_epoch;
   const bool wanted = under_way > 0 || may_begin;
-  return crowded && wanted && next_number % 2 == 0 ? options.max_rows - share : options.max_rows;
+  if (wanted && crowded && next_number % 2 == 0) return options.max_rows - share;
+  if (!wanted || options.draft_tokens == 0) return options.max_rows;
+  return std::clamp(decodes, options.max_rows - share, options.max_rows);
+}
+
+// Rows of one decoding sequence: drafts share what is left when each has one.
+int64_t Scheduler::State::DecodeWidth(int64_t budget) const {
+  if (options.draft_tokens == 0) return 1;
+  const int64_t decodes = static_cast<int64_t>(running.size()) - draining - PrefillsUnderWay();
+  const int64_t each = decodes > 0 ? budget / decodes : 1;
+  return std::clamp<int64_t>(each, 1, 1 + options.draft_tokens);
 }
 
 // Returns what is left of the budget. Those that found no place are the first of the next plan.
 int64_t Scheduler::State::PlanDecodes(int64_t budget) {
   const size_t count = running.size();
+  const int64_t width = DecodeWidth(budget);
   if (decode_cursor >= count) decode_cursor = 0;
   size_t at = decode_cursor;
   for (size_t i = 0; i < count; ++i) {
@@ -70,18 +81,20 @@ int64_t Scheduler::State::PlanDecodes(int64_t budget) {
         decode_cursor = at;
         return 0;
       }
-      if (PlanDecode(s)) --budget;
+      budget -= PlanDecode(s, std::min(width, budget));
     }
     at = at + 1 == count ? 0 : at + 1;
   }
   return budget;
 }
 
-bool Scheduler::State::PlanDecode(Sequence* s) {
-  if (!EnsureBlocks(s, s->planned + 1)) return false;
-  SaveWhenDue(s, PlanRows(s, 1, false, true));
-  ++counters.decode_rows;
-  return true;
+// At most so many rows; returns how many there may be, 0 when it finds no block.
+int64_t Scheduler::State::PlanDecode(Sequence* s, int64_t most) {
+  const int64_t count = std::min(most, s->row_limit() - s->planned);
+  if (!EnsureBlocks(s, s->reach(count))) return 0;
+  SaveWhenDue(s, PlanRows(s, count, false, true));
+  counters.decode_rows += static_cast<uint64_t>(count);
+  return count;
 }
 
 int64_t Scheduler::State::PlanPrefills(int64_t budget) {
@@ -141,9 +154,11 @@ PlannedRows* Scheduler::State::PlanRows(Sequence* s, int64_t count, bool known, 
                         .sample = sample,
                         .new_blocks_begin = begin,
                         .new_blocks_count = static_cast<int32_t>(plan->blocks.size()) - begin});
-  s->planned += count;
+  const bool drafts = !known && options.draft_tokens > 0;
+  s->planned += drafts ? 1 : count;
+  s->ahead += count;
   ++s->plans_in_flight;
-  record->rows.push_back({.sequence = s, .end = s->planned, .sample = sample});
+  record->rows.push_back({.sequence = s, .count = count, .drafts = drafts, .sample = sample});
   return &record->rows.back();
 }
 

@@ -101,19 +101,24 @@ int64_t Scheduler::State::ChunkEnd(const Sequence& s, int64_t end) const {
   return cut ? boundary : end;
 }
 
+// Rows that end where they are known to end are saved there. Drafts may end at every row from
+// `planned` to their reach: the rank is told to stop at the block's end, and says whether it came
+// so far; where it did not, the next plan tries again.
 void Scheduler::State::SaveWhenDue(Sequence* s, PlannedRows* rows) {
-  const int64_t at = rows->end;
-  if (at % cache::kBlockTokens != 0) return;
+  const int64_t at = rows->drafts ? BlockBoundary(s->reach()) : s->planned;
+  if (at % cache::kBlockTokens != 0 || at < s->planned) return;
   const bool promised = !s->saves.empty() && s->saves.back() == at;
   if (promised) {
     s->saves.pop_back();
   } else if (!IntervalIsOver(*s, at)) {
     return;
   }
-  s->next_save = at + s->save_interval;
+  if (!rows->drafts) s->next_save = at + s->save_interval;
   rows->save = cache.TakeCheckpoint();
+  rows->save_at = at;
   rows->save_kind = cache::CheckpointKind(at, s->request.decoder_from);
   plan->rows.back().save_checkpoint = rows->save;
+  if (rows->drafts && rows->save != kNone) plan->rows.back().save_at = at;
   if (promised && rows->save == kNone) WithdrawSave(s, at);
 }
 
@@ -127,15 +132,16 @@ void Scheduler::State::WithdrawSave(const Sequence* s, int64_t position) {
 // The plan has retired: the checkpoint can be found from now on, if its block can.
 void Scheduler::State::SettleSave(const PlannedRows& rows, bool done) {
   if (rows.save == kNone) return;
-  const Sequence* s = rows.sequence;
-  const int64_t blocks = rows.end / cache::kBlockTokens;
+  Sequence* s = rows.sequence;
+  const int64_t blocks = rows.save_at / cache::kBlockTokens;
   if (done && s->published >= blocks) {
+    s->next_save = std::max(s->next_save, rows.save_at + s->save_interval);
     const cache::BlockHash& hash = s->chain[static_cast<size_t>(blocks - 1)];
     cache.BindCheckpoint(rows.save, cache.Find(hash), rows.save_kind, s->decoder_floor);
   } else {
     cache.AbandonCheckpoint(rows.save);
   }
-  WithdrawSave(s, rows.end);
+  WithdrawSave(s, rows.save_at);
 }
 
 }  // namespace thalweg::sched

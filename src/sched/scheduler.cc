@@ -17,6 +17,7 @@ constexpr int64_t kMaxBlocks = 1 << 28;
 constexpr int64_t kMaxContextTokens = int64_t{1} << 32;
 constexpr int64_t kMaxAgeingSteps = 1 << 24;
 constexpr int64_t kMaxOverlapDepth = 16;
+constexpr int64_t kMaxDraftTokens = 64;
 
 Status CheckRange(std::string_view name, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return {};
@@ -63,6 +64,7 @@ Status Scheduler::Check(const SchedulerOptions& o) {
   }
   TW_TRY(CheckRange("max_prefills", o.max_prefills, 1, kMaxSequences));
   TW_TRY(CheckRange("ageing_steps", o.ageing_steps, 1, kMaxAgeingSteps));
+  TW_TRY(CheckRange("draft_tokens", o.draft_tokens, 0, kMaxDraftTokens));
   TW_TRY(CheckRange("overlap_depth", o.overlap_depth, 0, kMaxOverlapDepth));
   return CheckReach(o.reach);
 }

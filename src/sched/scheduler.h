@@ -2,8 +2,8 @@
 // thread, no tensor; time is counted in steps (docs/contracts/sched.md).
 //
 // Three verbs: Submit a request, ask for the NextPlan, Advance with its result. Several plans may
-// be under way: NextPlan plans from what is predicted (each sampled row brings one token), Advance
-// corrects.
+// be under way: NextPlan plans from what is predicted (each sampled row brings one token, with
+// drafts one at least and one for each row at most), Advance corrects.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,7 @@ struct SchedulerOptions {
   double admission_growth = 1;
   int64_t max_prefills = 8;    // prompts under way at a time
   int64_t ageing_steps = 256;  // waiting so long is worth one level of priority
+  int64_t draft_tokens = 0;    // most drafts behind the newest token of a decoding sequence
   int64_t overlap_depth = 1;   // plans that may be under way beside the one that is planned
   uint64_t preempt_every = 0;  // testing: a pseudo-random running sequence is preempted about
                                // every so many plans; 0: never
@@ -70,7 +71,7 @@ struct Event {
   Kind kind = Kind::kToken;
   uint64_t sequence = 0;
   // kToken: points into the StepResult that was given to Advance.
-  const step::SequenceResult* result = nullptr;
+  const step::SampledToken* token = nullptr;
   // kFinished
   Finish finish = Finish::kLength;
   Status status = {};  // kError
@@ -89,7 +90,9 @@ struct SchedulerStats {
   // Counted since the start.
   uint64_t plans = 0;
   uint64_t prefill_rows = 0;
-  uint64_t decode_rows = 0;
+  uint64_t decode_rows = 0;  // with drafts the most there may be
+  uint64_t drafted = 0;      // drafts that ran
+  uint64_t accepted = 0;     // of those
   uint64_t admitted = 0;
   uint64_t preempted = 0;
   uint64_t prompt_tokens = 0;

@@ -1,6 +1,7 @@
 // One request on its way through the scheduler.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -43,13 +44,15 @@ struct Sequence {
   uint64_t blocked_at = 0;  // no room was found at this Scheduler::State::room_epoch; 0: not tried
   bool counted = false;     // in the statistics of prompts
 
-  // While it has a slot. Rows [start, planned) are in plans, rows below `retired` are computed.
+  // While it has a slot. Rows below `retired` are computed. Plans under way have at most `ahead`
+  // rows more, and bring it to `planned` at least: without drafts, just there.
   int32_t slot = kNone;
   std::vector<int32_t> blocks = {};  // its block table
   int64_t reserved_blocks = 0;       // that admission promised it
   int64_t start = 0;
   int64_t known = 0;  // tokens known at admission: rows below are prefill
   int64_t planned = 0;
+  int64_t ahead = 0;
   int64_t retired = 0;
   int64_t decoder_floor = 0;   // where its decoder began: at the cut, or behind it after a replay
   int64_t published = 0;       // blocks that have a name
@@ -68,6 +71,8 @@ struct Sequence {
   int64_t known_tokens() const { return static_cast<int64_t>(tokens.size()); }
   // Rows that will ever run: the last token is sampled, never run.
   int64_t row_limit() const { return end_tokens - 1; }
+  // Where it may be when everything under way has retired, and the next `rows` too.
+  int64_t reach(int64_t rows = 0) const { return std::min(row_limit(), retired + ahead + rows); }
   int64_t missing_reservation() const {
     const int64_t missing = reserved_blocks - static_cast<int64_t>(blocks.size());
     return missing > 0 ? missing : 0;

@@ -55,6 +55,7 @@ SchedulerOptions RandomOptions(Random* r) {
   o.max_prefills = 1 + r->Below(4);
   o.ageing_steps = r->Of({1, 16, 256});
   o.overlap_depth = r->Below(4);
+  o.draft_tokens = r->OneIn(2) ? 0 : 1 + r->Below(7);
   o.preempt_every = r->OneIn(2) ? 0 : static_cast<uint64_t>(1 + r->Below(12));
   return o;
 }
@@ -172,7 +173,7 @@ class Soak {
     Expected& e = live_[event.sequence];
     if (event.kind == Event::Kind::kToken) {
       EXPECT_FALSE(e.stopped) << "a token after the end";
-      e.tokens.push_back(event.result->token);
+      e.tokens.push_back(event.token->token);
     }
     if (event.kind != Event::Kind::kFinished) return;
     const Request& r = e.request;
@@ -201,7 +202,7 @@ class Soak {
 };
 
 TEST(Soak, TokensAreThoseOfARequestAlone) {
-  uint64_t finished = 0, preempted = 0, hits = 0;
+  uint64_t finished = 0, preempted = 0, hits = 0, accepted = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
     Soak soak(seed);
@@ -210,10 +211,12 @@ TEST(Soak, TokensAreThoseOfARequestAlone) {
     finished += soak.finished();
     preempted += soak.stats().preempted;
     hits += soak.stats().hit_tokens;
+    accepted += soak.stats().accepted;
   }
   EXPECT_GT(finished, 12000u);
   EXPECT_GT(preempted, 1000u);
   EXPECT_GT(hits, 10000u);
+  EXPECT_GT(accepted, 10000u);
 }
 
 }  // namespace

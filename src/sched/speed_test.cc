@@ -14,13 +14,14 @@ namespace {
 
 void Answer(const step::StepPlan& plan, step::StepResult* result) {
   result->number = plan.number;
+  result->Clear();
   result->sequences.resize(plan.rows.size());
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     step::SequenceResult& r = result->sequences[i];
     r.slot = plan.rows[i].slot;
     r.sequence = plan.rows[i].sequence;
-    r.sampled = plan.rows[i].sample;
-    r.token = static_cast<int32_t>((plan.number * 31 + i) % 1000);
+    const auto token = static_cast<int32_t>((plan.number * 31 + i) % 1000);
+    if (plan.rows[i].sample) result->Append(&r, {.token = token});
   }
 }
 

@@ -15,7 +15,9 @@ namespace thalweg::sched {
 // What one entry of a plan under way does.
 struct PlannedRows {
   Sequence* sequence = nullptr;
-  int64_t end = 0;  // behind its last row
+  int64_t count = 0;  // rows; with drafts the most
+  bool drafts = false;
+  int64_t save_at = 0;  // rows that the checkpoint has
   bool sample = false;
   int32_t save = kNone;  // checkpoint slots
   int64_t save_kind = 0;
@@ -59,8 +61,9 @@ struct Scheduler::State {
   bool NextPlan(step::StepPlan* plan);
   int64_t DecodeBudget() const;
   int64_t PrefillsUnderWay() const;
+  int64_t DecodeWidth(int64_t budget) const;
   int64_t PlanDecodes(int64_t budget);
-  bool PlanDecode(Sequence* s);
+  int64_t PlanDecode(Sequence* s, int64_t most);
   int64_t PlanPrefills(int64_t budget);
   int64_t PlanChunk(Sequence* s, int64_t budget);
   PlannedRows* PlanRows(Sequence* s, int64_t count, bool known, bool sample);
@@ -96,6 +99,7 @@ struct Scheduler::State {
   bool IntervalIsOver(const Sequence& s, int64_t position) const;
   int64_t ChunkEnd(const Sequence& s, int64_t end) const;
   void SaveWhenDue(Sequence* s, PlannedRows* rows);
+  bool TakesSave(Sequence* s, int64_t at);
   void WithdrawSave(const Sequence* s, int64_t position);
   void SettleSave(const PlannedRows& rows, bool done);
 
@@ -110,7 +114,9 @@ struct Scheduler::State {
   void Advance(const step::StepResult& result, std::vector<Event>* events);
   void Retire(const PlannedRows& rows, const step::StepResult& result, size_t index);
   void Publish(Sequence* s);
-  void TakeToken(Sequence* s, const step::SequenceResult& result);
+  void Keep(Sequence* s, const PlannedRows& rows, int64_t count);
+  void TakeTokens(Sequence* s, const step::StepResult& result, const step::SequenceResult& own);
+  void TakeToken(Sequence* s, const step::SampledToken& token);
 
   // audit.cc
   SchedulerStats Stats() const;

@@ -119,7 +119,7 @@ class Bench {
       case Event::Kind::kAdmitted:
         if (o.cached_tokens < 0) o.cached_tokens = event.cached_tokens;
         break;
-      case Event::Kind::kToken: o.tokens.push_back(event.result->token); break;
+      case Event::Kind::kToken: o.tokens.push_back(event.token->token); break;
       case Event::Kind::kPreempted: ++o.preempted; break;
       case Event::Kind::kFinished:
         o.finish = event.finish;

@@ -134,14 +134,14 @@ void Fields(auto& ar, Of<SamplingParams> auto& v) {
 }
 
 void Fields(auto& ar, Of<SequenceStart> auto& v) {
-  ar(v.slot, v.sequence, v.tokens, v.prompt_tokens, v.sampling);
+  ar(v.slot, v.sequence, v.tokens, v.prompt_tokens, v.end_tokens, v.sampling);
   ar(v.start, v.restore_checkpoint, v.encoder_floor, v.decoder_floor, v.decoder_from);
   ar(v.write_from);
 }
 
 void Fields(auto& ar, Of<SequenceRows> auto& v) {
   ar(v.slot, v.sequence, v.start, v.count, v.known_tokens, v.sample, v.save_checkpoint);
-  ar(v.new_blocks_begin, v.new_blocks_count);
+  ar(v.save_at, v.new_blocks_begin, v.new_blocks_count);
 }
 
 void Fields(auto& ar, Of<StepPlan> auto& v) { ar(v.number, v.closes, v.starts, v.rows, v.blocks); }
@@ -150,13 +150,15 @@ void Fields(auto& ar, Of<TokenLogprob> auto& v) { ar(v.token, v.logprob, v.rank)
 
 void Fields(auto& ar, Of<PositionLogprobs> auto& v) { ar(v.chosen, v.top); }
 
+void Fields(auto& ar, Of<SampledToken> auto& v) { ar(v.token, v.end, v.forced, v.logprobs); }
+
 void Fields(auto& ar, Of<SequenceResult> auto& v) {
-  ar(v.slot, v.sequence, v.sampled, v.token, v.end, v.forced, v.logprobs, v.prompt_logprobs);
+  ar(v.slot, v.sequence, v.tokens_begin, v.tokens_count, v.drafted, v.saved, v.prompt_logprobs);
   ar(v.status);
 }
 
 void Fields(auto& ar, Of<StepResult> auto& v) {
-  ar(v.number, v.status, v.sequences, v.execute_seconds);
+  ar(v.number, v.status, v.sequences, v.tokens, v.execute_seconds);
 }
 
 }  // namespace thalweg::step

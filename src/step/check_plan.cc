@@ -19,6 +19,9 @@ Status CheckStart(const SequenceStart& s) {
   if (s.prompt_tokens < 1 || s.prompt_tokens > tokens) {
     return Wrong(fmt::format("{} prompt tokens of {}", s.prompt_tokens, tokens));
   }
+  if (!IsPosition(s.end_tokens) || s.end_tokens < tokens) {
+    return Wrong(fmt::format("an end at {} of {} tokens", s.end_tokens, tokens));
+  }
   if (s.start < 0 || s.start >= tokens) {
     return Wrong(fmt::format("rows from {} on of {} tokens", s.start, tokens));
   }
@@ -33,8 +36,9 @@ Status CheckRows(const SequenceRows& r) {
   if (!IsPosition(r.start) || r.count < 1) {
     return Wrong(fmt::format("{} rows from {} on", r.count, r.start));
   }
-  if (!r.known_tokens && r.count != 1) {
-    return Wrong(fmt::format("{} rows of one newest token", r.count));
+  if (!r.known_tokens && !r.sample) return Wrong("drafts that nobody samples behind");
+  if (r.save_at < 0 || (r.save_at > 0 && (r.known_tokens || r.save_checkpoint < 0))) {
+    return Wrong(fmt::format("a checkpoint of {} rows", r.save_at));
   }
   return {};
 }

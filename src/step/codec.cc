@@ -52,7 +52,16 @@ Status DecodePlan(std::string_view bytes, StepPlan* plan) {
 }
 
 Status DecodeResult(std::string_view bytes, StepResult* result) {
-  return Decode(kResultMagic, bytes, result);
+  TW_TRY(Decode(kResultMagic, bytes, result));
+  const auto tokens = static_cast<int64_t>(result->tokens.size());
+  for (const SequenceResult& r : result->sequences) {
+    if (r.tokens_begin < 0 || r.tokens_count < 0 ||
+        int64_t{r.tokens_begin} + r.tokens_count > tokens) {
+      return base::InvalidArgument(fmt::format("step message: tokens {} to {} of {}",
+                                               r.tokens_begin, r.tokens_count, tokens));
+    }
+  }
+  return {};
 }
 
 void Reader::Get(bool& value) {

@@ -37,6 +37,7 @@ StepPlan SamplePlan() {
                          .sequence = 77,
                          .tokens = {1, 2, 3, 4, 5},
                          .prompt_tokens = 4,
+                         .end_tokens = 9,
                          .sampling = EveryParameter(),
                          .start = 2,
                          .restore_checkpoint = 3,
@@ -64,11 +65,12 @@ StepPlan SamplePlan() {
 
 StepResult SampleResult() {
   StepResult result = {.number = 9, .status = base::Internal("why"), .execute_seconds = 0.25};
-  SequenceResult s = {.slot = 2, .sequence = 77, .sampled = true, .token = 6};
-  s.end = TokenEnd::kStopToken;
-  s.forced = true;
-  s.logprobs = {.chosen = {6, -0.5F, 2}, .top = {{7, -0.25F, 1}, {6, -0.5F, 2}}};
-  s.prompt_logprobs = {s.logprobs, {}};
+  SequenceResult s = {.slot = 2, .sequence = 77, .drafted = 3, .saved = false};
+  SampledToken token = {.token = 6, .end = TokenEnd::kStopToken, .forced = true};
+  token.logprobs = {.chosen = {6, -0.5F, 2}, .top = {{7, -0.25F, 1}, {6, -0.5F, 2}}};
+  s.prompt_logprobs = {token.logprobs, {}};
+  result.Append(&s, {.token = 4});
+  result.Append(&s, token);
   s.status = base::InvalidArgument("logits are not finite");
   result.sequences = {s, {}};
   return result;
@@ -114,8 +116,13 @@ TEST(Codec, AResultComesBack) {
   EXPECT_EQ(back.status.code(), base::Code::kInternal);
   EXPECT_EQ(back.status.message(), "why");
   ASSERT_EQ(back.sequences.size(), 2u);
-  EXPECT_EQ(back.sequences[0].end, TokenEnd::kStopToken);
-  EXPECT_EQ(back.sequences[0].logprobs.top[1].rank, 2);
+  EXPECT_EQ(back.sequences[0].drafted, 3);
+  EXPECT_FALSE(back.sequences[0].saved);
+  const std::span<const SampledToken> tokens = back.TokensOf(back.sequences[0]);
+  ASSERT_EQ(tokens.size(), 2u);
+  EXPECT_EQ(tokens[1].end, TokenEnd::kStopToken);
+  EXPECT_TRUE(tokens[1].forced);
+  EXPECT_EQ(tokens[1].logprobs.top[1].rank, 2);
   EXPECT_EQ(back.sequences[0].prompt_logprobs.size(), 2u);
   EXPECT_EQ(back.sequences[0].status.message(), "logits are not finite");
   EXPECT_EQ(back.execute_seconds, 0.25);
@@ -187,7 +194,9 @@ TEST(Codec, PlansThatNoRankMayRunAreRefused) {
   ExpectRefused("closed twice", [](StepPlan* p) { p->closes[1] = p->closes[0]; });
   ExpectRefused("rows twice", [](StepPlan* p) { p->rows[0].slot = 2; });
   ExpectRefused("no rows", [](StepPlan* p) { p->rows[0].count = 0; });
-  ExpectRefused("two newest tokens", [](StepPlan* p) { p->rows[0].count = 2; });
+  ExpectRefused("drafts and no sample", [](StepPlan* p) { p->rows[0].sample = false; });
+  ExpectRefused("a checkpoint of known rows", [](StepPlan* p) { p->rows[1].save_at = 64; });
+  ExpectRefused("an end before the start", [](StepPlan* p) { p->starts[0].end_tokens = 4; });
   ExpectRefused("negative row", [](StepPlan* p) { p->rows[0].start = -1; });
   ExpectRefused("far row", [](StepPlan* p) { p->rows[0].start = kMaxPosition + 1; });
   ExpectRefused("block range", [](StepPlan* p) { p->rows[1].new_blocks_count = 3; });
