@@ -52,6 +52,7 @@ void Scheduler::State::Publish(Sequence* s) {
 }
 
 void Scheduler::State::TakeToken(Sequence* s, const step::SequenceResult& result) {
+  if (result.end == step::TokenEnd::kFulfilled) return End(s, Finish::kEndToken);
   TW_CHECK(result.sampled);
   s->tokens.push_back(result.token);
   s->spared = false;

@@ -63,7 +63,7 @@ class Writer {
 template <typename T>
 inline constexpr T kLast = T{};
 template <>
-inline constexpr TokenEnd kLast<TokenEnd> = TokenEnd::kStopToken;
+inline constexpr TokenEnd kLast<TokenEnd> = TokenEnd::kFulfilled;
 template <>
 inline constexpr base::Code kLast<base::Code> = base::Code::kInternal;
 
@@ -130,7 +130,7 @@ void Fields(auto& ar, Of<SamplingParams> auto& v) {
   ar(v.logit_bias, v.allowed_tokens, v.banned_tokens, v.bad_words);
   ar(v.end_tokens, v.stop_token_ids, v.ignore_eos, v.min_tokens);
   ar(v.thinking_budget, v.think_begin_token, v.think_end_token);
-  ar(v.logprobs, v.prompt_logprobs, v.logits_processor);
+  ar(v.logprobs, v.prompt_logprobs, v.constrained, v.logits_processor);
 }
 
 void Fields(auto& ar, Of<SequenceStart> auto& v) {

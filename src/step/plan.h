@@ -83,13 +83,14 @@ enum class TokenEnd : uint8_t {
   kNone,
   kEndToken,   // one of SamplingParams::end_tokens
   kStopToken,  // one of SamplingParams::stop_token_ids
+  kFulfilled,  // no token at all: the constraint is met, and nothing may follow
 };
 
 // What one entry of StepPlan::rows brought. The rank answers for every entry, in order.
 struct SequenceResult {
   int32_t slot = 0;
   uint64_t sequence = 0;
-  bool sampled = false;
+  bool sampled = false;  // there is a token
   int32_t token = 0;
   TokenEnd end = TokenEnd::kNone;
   bool forced = false;                                 // by the thinking budget
