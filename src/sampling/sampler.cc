@@ -66,7 +66,7 @@ class RowSampler {
     if (sample->forced) {
       TW_TRY(Force(params_.think_end_token, sample));
     } else if (!changed) {
-      sample->token = Choose(raw, best, params_, row_.position, &b_.choose);
+      sample->token = Draw(raw, best);
     } else {
       raw = KeepRaw();
       TW_TRY(ProcessAndChoose(sample));
@@ -78,6 +78,11 @@ class RowSampler {
   }
 
  private:
+  int32_t Draw(std::span<const float> logits, Entry best) {
+    if (row_.chooser != nullptr) return (*row_.chooser)(logits, best);
+    return Choose(logits, best, params_, row_.position, &b_.choose);
+  }
+
   std::span<const float> KeepRaw() {
     if (params_.logprobs >= 0) b_.raw.assign(row_.logits.begin(), row_.logits.end());
     return b_.raw;
@@ -99,7 +104,7 @@ class RowSampler {
       sample->end = step::TokenEnd::kFulfilled;
       return {};
     }
-    sample->token = Choose(row_.logits, best, params_, row_.position, &b_.choose);
+    sample->token = Draw(row_.logits, best);
     return {};
   }
 

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/thread_team.h"
+#include "sampling/best_first.h"
 #include "sampling/noise.h"
 #include "sampling/params.h"
 #include "sampling/sequence_state.h"
@@ -64,12 +65,17 @@ class ScratchPool {
   std::vector<std::unique_ptr<Scratch>> free_;
 };
 
+// Draws in place of Choose (choose.h): from processed logits [vocab], the best of which is finite.
+// What a token is drawn for, its end and its log-probabilities, stay as they are.
+using Chooser = std::function<int32_t(std::span<const float> logits, Entry best)>;
+
 struct Row {
   std::span<float> logits = {};  // [vocab], fp32, finite; changed where parameters change them
   const SequenceState* state = nullptr;
   int64_t position = 0;                  // absolute, of the token being sampled
   const Processor* processor = nullptr;  // may be null
   TokenMask mask = {};
+  const Chooser* chooser = nullptr;  // may be null; not asked for a forced token
 };
 
 // The token for a position. Errors, of this sequence alone: kInternal when the model's logits are
