@@ -90,8 +90,7 @@ void Lane::LaunchNext() {
 
 void Lane::Execute(Job* job) {
   job->result.number = job->plan.number;
-  job->result.status = {};
-  job->result.sequences.clear();
+  job->result.Clear();
   executor_->Execute(job->plan, &job->result);
   job->end = clock_->Now();
   job->result.execute_seconds = job->end - job->begin;

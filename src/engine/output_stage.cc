@@ -50,8 +50,8 @@ void OutputStage::Handle(const Report& report) {
   }
 }
 
-void OutputStage::HandleToken(Stream* stream, const step::SequenceResult& result, double at) {
-  stream->stream.OnToken(result, at);
+void OutputStage::HandleToken(Stream* stream, const step::SampledToken& token, double at) {
+  stream->stream.OnToken(token, at);
   telemetry_->TokensOut(1);
   if (stream->stream.ended()) calls_.stop(stream->stream.sequence());
 }
@@ -72,7 +72,7 @@ void OutputStage::HandleEvent(const sched::Event& event, double at) {
   switch (event.kind) {
     case Kind::kAdmitted: HandleAdmitted(stream, event, at); return;
     case Kind::kPreempted: trace_->RequestMark(event.sequence, "preempted", at); return;
-    case Kind::kToken: HandleToken(stream, *event.result, at); break;
+    case Kind::kToken: HandleToken(stream, *event.token, at); break;
     case Kind::kFinished: stream->stream.OnFinished(event.finish, event.status, at); break;
   }
   Touch(stream);

@@ -54,7 +54,7 @@ class OutputStage {
   void Begin(const RecordRef& record);
   void HandlePromptLogprobs(const step::StepResult& result);
   void HandleEvent(const sched::Event& event, double at);
-  void HandleToken(Stream* stream, const step::SequenceResult& result, double at);
+  void HandleToken(Stream* stream, const step::SampledToken& token, double at);
   void HandleAdmitted(Stream* stream, const sched::Event& event, double at);
   void Touch(Stream* stream);
   void DeliverLast(Stream* stream, const Output& output);

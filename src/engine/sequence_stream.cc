@@ -59,26 +59,26 @@ void SequenceStream::CountReasoning(int32_t token) {
 }
 
 // An end or stop token is part of the text only where stop strings are, too.
-void SequenceStream::AddText(const step::SequenceResult& result) {
+void SequenceStream::AddText(const step::SampledToken& token) {
   if (!decoder_.has_value()) return;
-  if (result.end != step::TokenEnd::kNone && !record_->include_stop) return;
+  if (token.end != step::TokenEnd::kNone && !record_->include_stop) return;
   const bool may_stop = output_.output_tokens > record_->min_tokens;
-  output_.text += matcher_.Push(decoder_->Push(result.token), may_stop);
+  output_.text += matcher_.Push(decoder_->Push(token.token), may_stop);
 }
 
-void SequenceStream::OnToken(const step::SequenceResult& result, double at) {
+void SequenceStream::OnToken(const step::SampledToken& token, double at) {
   TW_CHECK(!ended());
   if (output_.output_tokens++ == 0) {
     output_.first_token_at = at;
     output_.prompt_logprobs = std::exchange(prompt_logprobs_, {});
   }
-  output_.tokens.push_back({.id = result.token});
-  if (record_->wants_logprobs) output_.tokens.back().logprobs = result.logprobs;
-  CountReasoning(result.token);
-  AddText(result);
+  output_.tokens.push_back({.id = token.token});
+  if (record_->wants_logprobs) output_.tokens.back().logprobs = token.logprobs;
+  CountReasoning(token.token);
+  AddText(token);
   output_.at = at;
   has_news_ = true;
-  if (result.end == step::TokenEnd::kStopToken) output_.stop_token = result.token;
+  if (token.end == step::TokenEnd::kStopToken) output_.stop_token = token.token;
   if (matcher_.found().has_value()) End(FinishReason::kStop, at);
 }
 

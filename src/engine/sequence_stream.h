@@ -29,7 +29,7 @@ class SequenceStream {
   void OnPromptStart(uint64_t number);
   void OnPromptLogprobs(uint64_t number, const std::vector<step::PositionLogprobs>& positions);
   // A stop string may end the sequence here.
-  void OnToken(const step::SequenceResult& result, double at);
+  void OnToken(const step::SampledToken& token, double at);
   void OnFinished(sched::Finish finish, const Status& status, double at);
 
   // What came since the last call.
@@ -37,7 +37,7 @@ class SequenceStream {
   Output Take();
 
  private:
-  void AddText(const step::SequenceResult& result);
+  void AddText(const step::SampledToken& token);
   void CountReasoning(int32_t token);
   void End(FinishReason reason, double at);
 

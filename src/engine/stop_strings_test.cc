@@ -110,12 +110,8 @@ std::shared_ptr<text::Tokenizer> ByteTokenizer() {
   return std::make_shared<text::Tokenizer>(std::move(*parsed));
 }
 
-step::SequenceResult Token(int32_t id, step::TokenEnd end = step::TokenEnd::kNone) {
-  step::SequenceResult result;
-  result.sampled = true;
-  result.token = id;
-  result.end = end;
-  return result;
+step::SampledToken Token(int32_t id, step::TokenEnd end = step::TokenEnd::kNone) {
+  return {.token = id, .end = end};
 }
 
 std::shared_ptr<RequestRecord> RecordWith(std::vector<std::string> stops) {

@@ -22,8 +22,8 @@ void TimedExecutor::Execute(const step::StepPlan& plan, step::StepResult* result
     step::SequenceResult& answer = result->sequences.emplace_back();
     answer.slot = rows.slot;
     answer.sequence = rows.sequence;
-    answer.sampled = rows.sample;
-    if (rows.sample) answer.token = static_cast<int32_t>((rows.start + rows.count) % kTokens);
+    const auto token = static_cast<int32_t>((rows.start + rows.count) % kTokens);
+    if (rows.sample) result->Append(&answer, {.token = token});
   }
   std::this_thread::sleep_until(begin + std::chrono::duration_cast<Clock::duration>(cost));
 }

@@ -56,6 +56,14 @@ Status ModelExecutor::FindProcessor(const std::string& name, Slot* slot) {
   return {};
 }
 
+Status ModelExecutor::BeginMasks(const step::SequenceStart& start, Slot* slot) const {
+  if (!start.sampling.constrained) return {};
+  if (find_masks_) slot->masks = find_masks_(start.sequence);
+  if (slot->masks == nullptr) return base::Internal("a constrained sequence has no masks");
+  return slot->masks->Begin(
+      std::span(start.tokens).subspan(static_cast<size_t>(start.prompt_tokens)));
+}
+
 void ModelExecutor::Close(int32_t number) {
   Slot& s = slot(number);
   if (s.open) model_->pool().Close(s.id);
@@ -76,6 +84,7 @@ Status ModelExecutor::Open(const step::SequenceStart& start, Slot* slot) {
   slot->open = true;
   slot->decoder_from = start.decoder_from;
   TW_TRY(FindProcessor(start.sampling.logits_processor, slot));
+  TW_TRY(BeginMasks(start, slot));
   TW_TRY(sampling::Validate(start.sampling, model_->config().vocab_size));
   slot->state = std::make_unique<sampling::SequenceState>(
       start.sampling, model_->config().vocab_size, start.tokens, start.prompt_tokens);
@@ -190,12 +199,39 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
                             .processor = s.processor.get()});
     sample_entries_.push_back(running.entry);
   }
+  WaitForMasks(result);
   sampling::SampleRows(*model_->options().team, sample_rows_, &scratch_, &samples_);
   for (size_t i = 0; i < sample_entries_.size(); ++i)
-    TakeSample(&samples_[i], &result->sequences[sample_entries_[i]]);
+    TakeSample(&samples_[i], &result->sequences[sample_entries_[i]], result);
 }
 
-void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResult* result) {
+// Masks that nobody has begun to make are made here, by the threads that would sample.
+void ModelExecutor::WaitForMasks(StepResult* result) {
+  next_tokens_.assign(sample_rows_.size(), {});
+  const auto masks = [&](size_t i) {
+    return slot(result->sequences[sample_entries_[i]].slot).masks.get();
+  };
+  const auto wait = [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      if (masks(i) == nullptr) continue;
+      Result<NextTokens> next = masks(i)->Wait();
+      SequenceResult& r = result->sequences[sample_entries_[i]];
+      if (!next.ok()) {
+        if (r.status.ok()) r.status = next.status();
+        continue;
+      }
+      next_tokens_[i] = std::move(*next);
+      if (next_tokens_[i].mask != nullptr) sample_rows_[i].mask.words = *next_tokens_[i].mask;
+      sample_rows_[i].mask.complete = next_tokens_[i].complete;
+    }
+  };
+  bool any = false;
+  for (size_t i = 0; i < sample_rows_.size(); ++i) any |= masks(i) != nullptr;
+  if (any) model_->options().team->ParallelFor(static_cast<int64_t>(sample_rows_.size()), 1, wait);
+}
+
+void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResult* result,
+                               StepResult* step) {
   Slot& s = slot(result->slot);
   if (!result->status.ok() || !sample->ok()) {
     if (result->status.ok()) result->status = sample->status();
@@ -203,12 +239,17 @@ void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResu
     return;
   }
   sampling::RowSample& made = sample->value();
-  result->sampled = true;
-  result->token = made.token;
-  result->end = made.end;
-  result->forced = made.forced;
-  result->logprobs = std::move(made.logprobs);
+  result->fulfilled = made.fulfilled;
+  if (made.fulfilled) {
+    s.status = base::Internal("rows behind the end of a constrained sequence");
+    return;
+  }
+  step->Append(result, {.token = made.token,
+                        .end = made.end,
+                        .forced = made.forced,
+                        .logprobs = std::move(made.logprobs)});
   s.state->Append(made.token);
+  if (s.masks != nullptr) s.masks->Accept(made.token);
 }
 
 void ModelExecutor::SaveCheckpoints(const StepPlan& plan) {
@@ -222,7 +263,8 @@ void ModelExecutor::SaveCheckpoints(const StepPlan& plan) {
 void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   const double begin = Now();
   result->number = plan.number;
-  result->sequences.assign(plan.rows.size(), {});
+  result->Clear();
+  result->sequences.resize(plan.rows.size());
   for (const int32_t number : plan.closes) Close(number);
   for (const step::SequenceStart& start : plan.starts) Start(start);
   result->status = RunForward(plan, result);

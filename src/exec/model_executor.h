@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "exec/executor.h"
+#include "exec/token_masks.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
 
@@ -31,6 +32,9 @@ class ModelExecutor : public Executor {
   void RegisterProcessor(const std::string& name, sampling::Processor processor);
   void UnregisterProcessor(const std::string& name);
 
+  // Where constrained sequences find their masks; before the first step.
+  void SetTokenMasks(FindTokenMasks find) { find_masks_ = std::move(find); }
+
   model::Model& model() { return *model_; }
 
  private:
@@ -41,6 +45,7 @@ class ModelExecutor : public Executor {
     kvpool::SequenceId id = {};
     std::unique_ptr<sampling::SequenceState> state;
     std::shared_ptr<const sampling::Processor> processor;
+    std::shared_ptr<TokenMasks> masks;  // null: any token may come
     int64_t decoder_from = 0;
     Status status;  // why it cannot run
   };
@@ -56,6 +61,7 @@ class ModelExecutor : public Executor {
   void Start(const step::SequenceStart& start);
   Status Open(const step::SequenceStart& start, Slot* slot);
   Status FindProcessor(const std::string& name, Slot* slot);
+  Status BeginMasks(const step::SequenceStart& start, Slot* slot) const;
   Status CheckRows(const step::SequenceRows& rows) const;
   Status AddRows(const step::StepPlan& plan, size_t entry);
   Status RunForward(const step::StepPlan& plan, step::StepResult* result);
@@ -64,7 +70,9 @@ class ModelExecutor : public Executor {
   void TakePromptLogprobs(const step::SequenceRows& rows, const Running& running,
                           step::SequenceResult* result);
   void Sample(const step::StepPlan& plan, step::StepResult* result);
-  void TakeSample(Result<sampling::RowSample>* sample, step::SequenceResult* result);
+  void WaitForMasks(step::StepResult* result);
+  void TakeSample(Result<sampling::RowSample>* sample, step::SequenceResult* result,
+                  step::StepResult* step);
   void SaveCheckpoints(const step::StepPlan& plan);
   Slot& slot(int32_t number) { return slots_.at(static_cast<size_t>(number)); }
   const Slot& slot(int32_t number) const { return slots_.at(static_cast<size_t>(number)); }
@@ -78,6 +86,8 @@ class ModelExecutor : public Executor {
   std::vector<model::Chunk> chunks_;
   std::vector<Running> running_;
   model::StepOutput output_;
+  FindTokenMasks find_masks_;
+  std::vector<NextTokens> next_tokens_;  // of sample_rows_
   std::vector<sampling::Row> sample_rows_;
   std::vector<size_t> sample_entries_;
   std::vector<Result<sampling::RowSample>> samples_;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace thalweg::grammar {
 
@@ -70,11 +71,35 @@ class RegexArena {
   std::optional<bool> IsNothing(RegexId of, int64_t most_states);
   bool Matches(RegexId of, std::string_view text);
 
+  // A single derivative of a hostile expression can take very long. After `steps` more steps (about
+  // an expression looked at each) every operation answers kNothing, which is wrong, and exhausted()
+  // is true until the next LimitWork: what was computed meanwhile must be thrown away.
+  void LimitWork(int64_t steps);
+  bool exhausted() const;
+
   int64_t size() const;   // expressions
   int64_t bytes() const;  // of memory, about
 
+  struct State;  // regex_nodes.h
+
  private:
-  struct State;
+  struct Run;
+  std::optional<RegexId> RepeatOfRepeat(RegexId of, int64_t min, int64_t max);
+  std::optional<RegexId> Join(RegexId first, RegexId second);
+  RegexId Prepend(RegexId first, RegexId rest);
+  void Flatten(RegexId from, std::vector<RegexId>* choices, bool* with_empty);
+  bool ShareHeads(std::vector<RegexId>* choices);
+  RegexId ShareHead(std::span<const RegexId> group);
+  void UniteSets(std::vector<RegexId>* choices);
+  Run RunOf(RegexId choice, std::vector<RegexId>* choices, bool* with_empty);
+  void UniteRepeats(std::vector<RegexId>* choices, bool* with_empty);
+  std::optional<RegexId> BothWithFinite(std::span<const RegexId> parts);
+  std::optional<RegexId> SimpleDerivative(RegexId of, uint8_t byte);
+  RegexId NewDerivative(RegexId of, uint8_t byte);
+  RegexId DerivativeOfConcat(RegexId of, uint8_t byte);
+  RegexId DerivativeOfList(RegexId of, uint8_t byte);
+  std::optional<bool> NoneOfThem(RegexId either, int64_t most_states);
+  std::optional<bool> Explore(RegexId of, int64_t most_states);
   std::unique_ptr<State> state_;
 };
 

@@ -45,8 +45,8 @@ class Rules {
   static Symbol Regex(RegexId regex) { return {Symbol::Kind::kRegex, regex}; }
   static Symbol Token(int32_t token) { return {Symbol::Kind::kToken, token}; }
   Symbol Literal(std::string_view bytes) { return Regex(regexes_.Literal(bytes)); }
-  // New rules, where one is needed. Choice of none is the empty language, Sequence of none the
-  // empty string.
+  // New rules, where one is needed: what has only kRegex parts stays one kRegex symbol. Choice of
+  // none is the empty language, Sequence of none the empty string.
   Symbol Sequence(std::span<const Symbol> parts, std::string name = "sequence");
   Symbol Choice(std::span<const Symbol> choices, std::string name = "choice");
   Symbol Optional(Symbol of);
@@ -57,6 +57,12 @@ class Rules {
   int64_t SymbolCount() const;  // of all alternatives
 
  private:
+  Symbol Power(std::vector<Symbol>* powers, size_t k);
+  std::vector<Symbol> Times(std::vector<Symbol>* powers, int64_t times);
+  std::vector<Symbol> UpTo(std::vector<Symbol>* powers, int64_t times);
+  Symbol Loop(Symbol start, Symbol next, const Symbol* separator);
+  Symbol RepeatRegular(RegexId of, int64_t min, int64_t max, const Symbol* separator);
+
   RegexArena regexes_;
   std::vector<Rule> rules_;
   int32_t start_ = 0;

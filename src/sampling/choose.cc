@@ -1,5 +1,6 @@
 #include "sampling/choose.h"
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <limits>
@@ -38,11 +39,13 @@ void Mask(std::span<const float> logits, Entry last, std::vector<float>* masked)
   }
 }
 
+bool Greedy(const step::SamplingParams& p) { return p.temperature < kGreedyBelow || p.top_k == 1; }
+
 }  // namespace
 
 int32_t Choose(std::span<const float> logits, Entry best, const step::SamplingParams& p,
                int64_t position, ChooseBuffers* b) {
-  if (p.temperature < kGreedyBelow || p.top_k == 1) return best.token;
+  if (Greedy(p)) return best.token;
   GumbelRace race(p, position, best);
   if (p.top_k > 0) {
     KeepTopK(logits, p.top_k, b);
@@ -56,6 +59,16 @@ int32_t Choose(std::span<const float> logits, Entry best, const step::SamplingPa
     race.Run(logits);
   }
   return race.winner();
+}
+
+Entry LastChoice(std::span<const float> logits, Entry best, const step::SamplingParams& p,
+                 ChooseBuffers* b) {
+  if (Greedy(p)) return best;
+  if (p.top_k <= 0) return LastKept(logits, {}, best, p, b);
+  KeepTopK(logits, p.top_k, b);
+  const Entry cut = LastKept(b->values, b->candidates, best, p, b);
+  const Entry last = *std::max_element(b->candidates.begin(), b->candidates.end(), Better);
+  return Better(last, cut) ? last : cut;
 }
 
 }  // namespace thalweg::sampling

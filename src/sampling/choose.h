@@ -22,4 +22,8 @@ struct ChooseBuffers {
 int32_t Choose(std::span<const float> logits, Entry best, const step::SamplingParams& params,
                int64_t position, ChooseBuffers* buffers);
 
+// The last token of the order that Choose may answer; all before it may come too. Greedy: best.
+Entry LastChoice(std::span<const float> logits, Entry best, const step::SamplingParams& params,
+                 ChooseBuffers* buffers);
+
 }  // namespace thalweg::sampling

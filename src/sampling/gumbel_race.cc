@@ -6,8 +6,6 @@
 #include <cfloat>
 #include <cmath>
 
-#include "sampling/noise.h"
-
 namespace thalweg::sampling {
 namespace {
 
@@ -30,12 +28,14 @@ inline float BoundOf(uint32_t word) {
 
 float NoiseBound(uint32_t word) { return BoundOf(word); }
 
-GumbelRace::GumbelRace(const step::SamplingParams& params, int64_t position, Entry first)
+GumbelRace::GumbelRace(const step::SamplingParams& params, int64_t position, Entry first,
+                       NoisePurpose purpose)
     : seed_(params.seed),
       position_(position),
+      purpose_(purpose),
       temperature_(params.temperature),
       inverse_(static_cast<float>(1 / params.temperature)) {
-  const double noise = GumbelNoise(seed_, position_, NoisePurpose::kTarget, first.token);
+  const double noise = GumbelNoise(seed_, position_, purpose_, first.token);
   Lead(first.token, static_cast<double>(first.logit) / temperature_ + noise);
 }
 
@@ -58,7 +58,7 @@ void GumbelRace::Try(Entry entry, uint32_t word) {
 
 void GumbelRace::RunBatch(std::span<const float> logits, int32_t first) {
   std::array<uint32_t, kBatch> words;
-  NoiseWords(seed_, position_, NoisePurpose::kTarget, first / 4, words);
+  NoiseWords(seed_, position_, purpose_, first / 4, words);
   uint32_t some = 0;
   for (size_t i = 0; i < logits.size(); ++i)
     some |= logits[i] * inverse_ + BoundOf(words[i]) < bar_ ? 0u : 1u;
@@ -78,7 +78,7 @@ void GumbelRace::Run(std::span<const Entry> entries) {
   for (const Entry& e : entries) {
     if (e.logit < cut_) continue;
     const auto lane = static_cast<size_t>(e.token) % 4;
-    Try(e, NoiseWords(seed_, position_, NoisePurpose::kTarget, e.token / 4)[lane]);
+    Try(e, NoiseWords(seed_, position_, purpose_, e.token / 4)[lane]);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "sampling/best_first.h"
+#include "sampling/noise.h"
 #include "step/sampling_params.h"
 
 namespace thalweg::sampling {
@@ -20,7 +21,8 @@ float NoiseBound(uint32_t word);
 class GumbelRace {
  public:
   // `first` runs at once; the closer to the top it is, the fewer others have to.
-  GumbelRace(const step::SamplingParams& params, int64_t position, Entry first);
+  GumbelRace(const step::SamplingParams& params, int64_t position, Entry first,
+             NoisePurpose purpose = NoisePurpose::kTarget);
   // A whole row; token ids are places.
   void Run(std::span<const float> logits);
   // Some tokens, in any order.
@@ -36,6 +38,7 @@ class GumbelRace {
 
   uint64_t seed_;
   int64_t position_;
+  NoisePurpose purpose_;
   double temperature_;
   float inverse_;
   int32_t winner_ = 0;

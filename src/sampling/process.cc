@@ -26,6 +26,21 @@ void KeepAllowed(std::span<float> logits, std::span<const int32_t> allowed,
   for (size_t i = 0; i < allowed.size(); ++i) logits[static_cast<size_t>(allowed[i])] = (*kept)[i];
 }
 
+// Where the mask lets the text end, an end token that is ignored would end nothing: it is content,
+// and of that the grammar has none left.
+void KeepMasked(std::span<float> logits, const TokenMask& mask, const step::SamplingParams& p) {
+  if (mask.words.empty()) return;
+  for (size_t w = 0; w < mask.words.size(); ++w) {
+    const uint32_t word = mask.words[w];
+    if (word == ~uint32_t{0}) continue;
+    const size_t end = std::min(logits.size(), (w + 1) * 32);
+    for (size_t t = w * 32; t < end; ++t) {
+      if ((word >> (t % 32) & 1) == 0) logits[t] = -INFINITY;
+    }
+  }
+  if (p.ignore_eos) Forbid(logits, p.end_tokens);
+}
+
 void ForbidEnds(std::span<float> logits, const SequenceState& state) {
   if (!state.ends_forbidden()) return;
   if (!state.params().ignore_eos) Forbid(logits, state.params().end_tokens);
@@ -59,26 +74,32 @@ bool Completes(std::span<const int32_t> history, std::span<const int32_t> word) 
   return std::equal(before.rbegin(), before.rend(), last.rbegin());
 }
 
-Status ProcessLogits(std::span<float> logits, const SequenceState& state,
-                     const Processor* processor, std::vector<float>* kept) {
+Status ProcessLogits(const Row& row, std::vector<float>* kept) {
+  const std::span<float> logits = row.logits;
+  const SequenceState& state = *row.state;
   AddBias(logits, state.params());
   KeepAllowed(logits, state.params().allowed_tokens, kept);
   Forbid(logits, state.params().banned_tokens);
+  KeepMasked(logits, row.mask, state.params());
   ForbidEnds(logits, state);
   ForbidBadWords(logits, state);
   Penalise(logits, state);
-  if (processor != nullptr && *processor) TW_TRY((*processor)(state.tokens(), logits));
+  if (row.processor == nullptr || !*row.processor) return {};
+  TW_TRY((*row.processor)(state.tokens(), logits));
+  KeepMasked(logits, row.mask, state.params());
   return {};
 }
 
-std::string ExcludingParameters(const SequenceState& state, const Processor* processor) {
+std::string ExcludingParameters(const Row& row) {
+  const SequenceState& state = *row.state;
   const step::SamplingParams& p = state.params();
   std::vector<std::string_view> names;
   if (!p.allowed_tokens.empty()) names.emplace_back("allowed_token_ids");
   if (!p.banned_tokens.empty()) names.emplace_back("banned_token_ids");
   if (state.ends_forbidden()) names.emplace_back("min_tokens");
   if (!p.bad_words.empty()) names.emplace_back("bad_words");
-  if (processor != nullptr && *processor) names.emplace_back("logits_processor");
+  if (!row.mask.words.empty()) names.emplace_back("so_args");
+  if (row.processor != nullptr && *row.processor) names.emplace_back("logits_processor");
   return fmt::format("{}", fmt::join(names, ", "));
 }
 

@@ -11,12 +11,12 @@
 
 namespace thalweg::sampling {
 
-// In order, in place. kept: scratch. What the processor answers.
-Status ProcessLogits(std::span<float> logits, const SequenceState& state,
-                     const Processor* processor, std::vector<float>* kept);
+// In order, in place. kept: scratch. What the processor answers. A token that the row's mask
+// forbids is -inf afterwards, whatever the processor did.
+Status ProcessLogits(const Row& row, std::vector<float>* kept);
 
 // The parameters that exclude tokens, for the error when none is left.
-std::string ExcludingParameters(const SequenceState& state, const Processor* processor);
+std::string ExcludingParameters(const Row& row);
 
 // Whether the tokens before the next one begin `word` so that its last token would complete it.
 bool Completes(std::span<const int32_t> history, std::span<const int32_t> word);

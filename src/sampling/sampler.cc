@@ -21,6 +21,10 @@ struct Scratch::Buffers {
 namespace {
 
 bool Present(const Processor* processor) { return processor != nullptr && *processor; }
+bool Allows(const TokenMask& mask, int32_t token) {
+  const auto t = static_cast<size_t>(token);
+  return mask.words.empty() || (mask.words[t / 32] >> (t % 32) & 1) != 0;
+}
 
 // The best of the model's logits, which must be numbers.
 Result<Entry> BestOfModel(std::span<const float> logits) {
@@ -30,21 +34,21 @@ Result<Entry> BestOfModel(std::span<const float> logits) {
   return row.best;
 }
 
-// The best of what parameters and processor left.
-Result<Entry> BestOfProcessed(std::span<const float> logits, const SequenceState& state,
-                              const Processor* processor) {
-  const RowSummary row = Summarise(logits);
-  if (row.nan || row.best.logit == INFINITY) {
-    return base::InvalidArgument(Present(processor)
+// The best of what parameters, mask and processor left; its logit is -inf when that is nothing.
+Result<Entry> BestOfProcessed(const Row& row) {
+  const RowSummary left = Summarise(row.logits);
+  if (left.nan || left.best.logit == INFINITY) {
+    return base::InvalidArgument(Present(row.processor)
                                      ? "logits_processor made logits that are not finite"
                                      : "the penalties made logits that are not finite");
   }
-  if (row.best.logit == -INFINITY) {
-    return base::InvalidArgument(
-        fmt::format("no token is left to choose: {} exclude every one; allow more of them",
-                    ExcludingParameters(state, processor)));
-  }
-  return row.best;
+  return left.best;
+}
+
+Status NothingLeft(const Row& row) {
+  return base::InvalidArgument(
+      fmt::format("no token is left to choose: {} exclude every one; allow more of them",
+                  ExcludingParameters(row)));
 }
 
 // One row on its way from logits to a sample.
@@ -55,16 +59,18 @@ class RowSampler {
 
   Status Sample(RowSample* sample) {
     TW_ASSIGN(const Entry best, BestOfModel(row_.logits));
-    const bool changed = state_.changes_logits() || Present(row_.processor);
+    const bool changed =
+        state_.changes_logits() || Present(row_.processor) || !row_.mask.words.empty();
     sample->forced = state_.must_end_thinking();
     std::span<const float> raw = row_.logits;
     if (sample->forced) {
-      sample->token = params_.think_end_token;
+      TW_TRY(Force(params_.think_end_token, sample));
     } else if (!changed) {
-      sample->token = Choose(raw, best, params_, row_.position, &b_.choose);
+      sample->token = Draw(raw, best);
     } else {
       raw = KeepRaw();
-      TW_ASSIGN(sample->token, ProcessAndChoose());
+      TW_TRY(ProcessAndChoose(sample));
+      if (sample->fulfilled) return {};
     }
     sample->end = state_.EndOf(sample->token);
     if (params_.logprobs >= 0) FillSampleLogprobs(raw, best, sample);
@@ -72,15 +78,34 @@ class RowSampler {
   }
 
  private:
+  int32_t Draw(std::span<const float> logits, Entry best) {
+    if (row_.chooser != nullptr) return (*row_.chooser)(logits, best);
+    return Choose(logits, best, params_, row_.position, &b_.choose);
+  }
+
   std::span<const float> KeepRaw() {
     if (params_.logprobs >= 0) b_.raw.assign(row_.logits.begin(), row_.logits.end());
     return b_.raw;
   }
 
-  Result<int32_t> ProcessAndChoose() {
-    TW_TRY(ProcessLogits(row_.logits, state_, row_.processor, &b_.kept));
-    TW_ASSIGN(const Entry best, BestOfProcessed(row_.logits, state_, row_.processor));
-    return Choose(row_.logits, best, params_, row_.position, &b_.choose);
+  Status Force(int32_t token, RowSample* sample) {
+    sample->token = token;
+    if (Allows(row_.mask, token)) return {};
+    return base::InvalidArgument(
+        "thinking_budget is used up, but so_args does not allow the end of the reasoning here: let "
+        "the constraint start after </think>");
+  }
+
+  Status ProcessAndChoose(RowSample* sample) {
+    TW_TRY(ProcessLogits(row_, &b_.kept));
+    TW_ASSIGN(const Entry best, BestOfProcessed(row_));
+    if (best.logit == -INFINITY) {
+      if (!row_.mask.complete) return NothingLeft(row_);
+      sample->fulfilled = true;
+      return {};
+    }
+    sample->token = Draw(row_.logits, best);
+    return {};
   }
 
   void FillSampleLogprobs(std::span<const float> raw, Entry best, RowSample* sample) {
@@ -112,14 +137,19 @@ void ScratchPool::Give(std::unique_ptr<Scratch> scratch) {
   free_.push_back(std::move(scratch));
 }
 
-Result<RowSample> SampleRow(std::span<float> logits, const SequenceState& state, int64_t position,
-                            const Processor* processor, Scratch* scratch) {
-  TW_CHECK(static_cast<int64_t>(logits.size()) == state.vocab());
-  const Row row = {.logits = logits, .state = &state, .position = position, .processor = processor};
+Result<RowSample> SampleRow(const Row& row, Scratch* scratch) {
+  TW_CHECK(static_cast<int64_t>(row.logits.size()) == row.state->vocab());
+  TW_CHECK(row.mask.words.empty() || row.mask.words.size() == (row.logits.size() + 31) / 32);
   RowSample sample;
   const Status status = RowSampler(row, &scratch->buffers()).Sample(&sample);
-  if (!status.ok()) return status.WithContext(fmt::format("position {}", position));
+  if (!status.ok()) return status.WithContext(fmt::format("position {}", row.position));
   return sample;
+}
+
+Result<RowSample> SampleRow(std::span<float> logits, const SequenceState& state, int64_t position,
+                            const Processor* processor, Scratch* scratch) {
+  return SampleRow(
+      {.logits = logits, .state = &state, .position = position, .processor = processor}, scratch);
 }
 
 void SampleRows(const base::ThreadTeam& team, std::span<const Row> rows, ScratchPool* pool,
@@ -130,7 +160,7 @@ void SampleRows(const base::ThreadTeam& team, std::span<const Row> rows, Scratch
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const Row& r = rows[i];
       if (Present(r.processor) != processors) continue;
-      (*results)[i] = SampleRow(r.logits, *r.state, r.position, r.processor, scratch.get());
+      (*results)[i] = SampleRow(r, scratch.get());
     }
     pool->Give(std::move(scratch));
   };

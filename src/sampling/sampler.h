@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "base/thread_team.h"
+#include "sampling/best_first.h"
 #include "sampling/noise.h"
 #include "sampling/params.h"
 #include "sampling/sequence_state.h"
@@ -23,8 +24,17 @@ namespace thalweg::sampling {
 // before the temperature. An error ends that sequence alone.
 using Processor = std::function<Status(std::span<const int32_t> tokens, std::span<float> logits)>;
 
+// What a grammar lets come next.
+struct TokenMask {
+  // Bit t % 32 of word t / 32: token t may come; ceil(vocab / 32) words. Empty: every token.
+  std::span<const uint32_t> words = {};
+  // The text is complete, and nothing but an end can follow.
+  bool complete = false;
+};
+
 struct RowSample {
-  int32_t token = 0;
+  int32_t token = -1;      // none when fulfilled
+  bool fulfilled = false;  // the mask is complete and nothing is left to choose
   step::TokenEnd end = step::TokenEnd::kNone;
   bool forced = false;                   // by the thinking budget
   step::PositionLogprobs logprobs = {};  // when params.logprobs >= 0
@@ -56,21 +66,26 @@ class ScratchPool {
   std::vector<std::unique_ptr<Scratch>> free_;
 };
 
-// The token for `position`, the absolute position of the token being sampled. logits: [vocab],
-// fp32, finite; changed where the sequence's parameters or the processor change them. processor may
-// be null. Errors, of this sequence alone: kInternal when the model's logits are not finite,
-// kInvalidArgument when nothing is left to choose (says which parameters exclude everything) or the
-// processor made logits that are not, what the processor answers.
+// Draws in place of Choose (choose.h): from processed logits [vocab], the best of which is finite.
+// What a token is drawn for, its end and its log-probabilities, stay as they are.
+using Chooser = std::function<int32_t(std::span<const float> logits, Entry best)>;
+
+struct Row {
+  std::span<float> logits = {};  // [vocab], fp32, finite; changed where parameters change them
+  const SequenceState* state = nullptr;
+  int64_t position = 0;                  // absolute, of the token being sampled
+  const Processor* processor = nullptr;  // may be null
+  TokenMask mask = {};
+  const Chooser* chooser = nullptr;  // may be null; not asked for a forced token
+};
+
+// The token for a position. Errors, of this sequence alone: kInternal when the model's logits are
+// not finite, kInvalidArgument when nothing is left to choose (says which parameters exclude
+// everything) or the processor made logits that are not, what the processor answers. Under a
+// complete mask nothing left to choose is no error, but the end.
+Result<RowSample> SampleRow(const Row& row, Scratch* scratch);
 Result<RowSample> SampleRow(std::span<float> logits, const SequenceState& state, int64_t position,
                             const Processor* processor, Scratch* scratch);
-
-// One row of many.
-struct Row {
-  std::span<float> logits = {};  // [vocab]
-  const SequenceState* state = nullptr;
-  int64_t position = 0;
-  const Processor* processor = nullptr;
-};
 
 // SampleRow for each, over the team; rows with a processor run on the calling thread, in order.
 // results: one for each row, in order.

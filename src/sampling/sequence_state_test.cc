@@ -39,7 +39,7 @@ std::vector<float> NaivePenalties(std::vector<float> logits, const SamplingParam
 
 std::vector<float> Processed(std::vector<float> logits, const SequenceState& state) {
   std::vector<float> kept;
-  EXPECT_TRUE(ProcessLogits(logits, state, nullptr, &kept).ok());
+  EXPECT_TRUE(ProcessLogits({.logits = logits, .state = &state}, &kept).ok());
   return logits;
 }
 

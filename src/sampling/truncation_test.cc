@@ -82,6 +82,22 @@ TEST_P(TruncationTest, AgreesWithASort) {
   }
 }
 
+TEST_P(TruncationTest, LastChoiceIsTheLastOfThem) {
+  const auto [vocab, spread, step] = GetParam();
+  std::vector<float> row = RandomRow(vocab, static_cast<uint64_t>(vocab) + 1, spread, step);
+  row[static_cast<size_t>(vocab) / 2] = -INFINITY;
+  const Entry best = Summarise(row).best;
+  ChooseBuffers buffers;
+  for (const SamplingParams& p : Cases()) {
+    const Entry last = LastChoice(row, best, p, &buffers);
+    size_t kept = 0;
+    for (size_t v = 0; v < row.size(); ++v)
+      kept += Better(last, {row[v], static_cast<int32_t>(v)}) ? 0 : 1;
+    ASSERT_EQ(kept, NaiveKept(row, p).size()) << "T " << p.temperature << " top_k " << p.top_k
+                                              << " top_p " << p.top_p << " min_p " << p.min_p;
+  }
+}
+
 // Odd sizes, blocks of one vector and less, ties from few levels to none.
 INSTANTIATE_TEST_SUITE_P(Rows, TruncationTest,
                          testing::Combine(testing::Values(2, 5, 63, 64, 257, 1001),

@@ -62,13 +62,14 @@ void Scheduler::State::Publish(Sequence* s) {
 void Scheduler::State::TakeTokens(Sequence* s, const step::StepResult& result,
                                   const step::SequenceResult& own) {
   if (s->phase == Phase::kEnded) return;
-  TW_CHECK_GT(own.tokens_count, 0);
+  TW_CHECK(own.tokens_count > 0 || own.fulfilled);
   counters.drafted += static_cast<uint64_t>(own.drafted);
-  counters.accepted += static_cast<uint64_t>(own.tokens_count - 1);
+  counters.accepted += static_cast<uint64_t>(std::max(0, own.tokens_count - 1));
   for (const step::SampledToken& token : result.TokensOf(own)) {
     if (s->phase == Phase::kEnded) return;
     TakeToken(s, token);
   }
+  if (own.fulfilled && s->phase != Phase::kEnded) End(s, Finish::kEndToken);
 }
 
 void Scheduler::State::TakeToken(Sequence* s, const step::SampledToken& token) {

@@ -130,7 +130,7 @@ void Fields(auto& ar, Of<SamplingParams> auto& v) {
   ar(v.logit_bias, v.allowed_tokens, v.banned_tokens, v.bad_words);
   ar(v.end_tokens, v.stop_token_ids, v.ignore_eos, v.min_tokens);
   ar(v.thinking_budget, v.think_begin_token, v.think_end_token);
-  ar(v.logprobs, v.prompt_logprobs, v.logits_processor);
+  ar(v.logprobs, v.prompt_logprobs, v.constrained, v.logits_processor);
 }
 
 void Fields(auto& ar, Of<SequenceStart> auto& v) {
@@ -153,7 +153,8 @@ void Fields(auto& ar, Of<PositionLogprobs> auto& v) { ar(v.chosen, v.top); }
 void Fields(auto& ar, Of<SampledToken> auto& v) { ar(v.token, v.end, v.forced, v.logprobs); }
 
 void Fields(auto& ar, Of<SequenceResult> auto& v) {
-  ar(v.slot, v.sequence, v.tokens_begin, v.tokens_count, v.drafted, v.saved, v.prompt_logprobs);
+  ar(v.slot, v.sequence, v.tokens_begin, v.tokens_count, v.drafted, v.fulfilled, v.saved,
+     v.prompt_logprobs);
   ar(v.status);
 }
 

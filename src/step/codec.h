@@ -19,7 +19,7 @@
 
 namespace thalweg::step {
 
-inline constexpr uint32_t kCodecVersion = 1;
+inline constexpr uint32_t kCodecVersion = 2;
 
 // No plan or result is larger; a longer message is refused unread.
 inline constexpr int64_t kMaxMessageBytes = int64_t{1} << 30;

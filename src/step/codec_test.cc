@@ -27,6 +27,7 @@ SamplingParams EveryParameter() {
   p.think_end_token = 128822;
   p.logprobs = 20;
   p.prompt_logprobs = 0;
+  p.constrained = true;
   p.logits_processor = "mine";
   return p;
 }

@@ -109,7 +109,8 @@ struct SequenceResult {
   int32_t tokens_begin = 0;  // into StepResult::tokens, in the order of the text: accepted drafts,
   int32_t tokens_count = 0;  // then one more
   int32_t drafted = 0;       // drafts that were run
-  bool saved = true;         // the checkpoint that the plan asked for
+  bool fulfilled = false;  // behind them no token at all: the constraint is met, nothing may follow
+  bool saved = true;       // the checkpoint that the plan asked for
   std::vector<PositionLogprobs> prompt_logprobs = {};  // of the prompt tokens of these rows
   Status status = {};  // of this sequence alone: logits not finite, its processor failed
 };

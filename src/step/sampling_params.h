@@ -43,6 +43,10 @@ struct SamplingParams {
   int32_t logprobs = -1;         // at most kMaxLogprobs
   int32_t prompt_logprobs = -1;  // of every prompt token but the first; needs full replay
 
+  // The control plane holds a grammar for this sequence: its tokens are drawn under masks that the
+  // executor is given (exec/token_masks.h).
+  bool constrained = false;
+
   // Name of a custom logits processor that was registered with the executor; empty: none.
   std::string logits_processor = {};
 };

@@ -81,11 +81,9 @@ class Device {
     result.number = plan.number;
     for (const step::SequenceRows& r : plan.rows) {
       const auto position = static_cast<uint64_t>(r.start + r.count);
-      result.sequences.push_back(
-          {.slot = r.slot,
-           .sequence = r.sequence,
-           .sampled = r.sample,
-           .token = static_cast<int32_t>(Hash(r.sequence, position) % kVocab)});
+      result.sequences.push_back({.slot = r.slot, .sequence = r.sequence});
+      const auto token = static_cast<int32_t>(Hash(r.sequence, position) % kVocab);
+      if (r.sample) result.Append(&result.sequences.back(), {.token = token});
     }
     return result;
   }

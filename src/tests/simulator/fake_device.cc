@@ -58,20 +58,32 @@ bool FakeDevice::Fails(const step::SequenceRows& rows, bool step_fails) {
   return !slot.status.ok();
 }
 
-void FakeDevice::Finish(const step::SequenceRows& rows, step::SequenceResult* result) const {
-  const step::SequenceStart& start = slots_[static_cast<size_t>(rows.slot)].start;
-  const step::SamplingParams& sampling = start.sampling;
-  for (int64_t row = rows.start; sampling.prompt_logprobs >= 0 && row < rows.start + rows.count;
-       ++row) {
+void FakeDevice::FinishPrompt(const step::SequenceRows& rows, step::SequenceResult* result) {
+  const step::SequenceStart& start = SlotOf(rows.slot).start;
+  if (start.sampling.prompt_logprobs < 0 || !rows.known_tokens) return;
+  for (int64_t row = rows.start; row < rows.start + rows.count; ++row) {
     if (row > 0 && row < start.prompt_tokens)
       result->prompt_logprobs.push_back(FakeLogprobs(start.tokens[static_cast<size_t>(row)], row));
   }
-  if (!result->sampled) return;
-  if (sampling.logprobs >= 0)
-    result->logprobs = FakeLogprobs(result->token, rows.start + rows.count);
+}
+
+// Nothing comes behind a stop token, whatever was accepted.
+void FakeDevice::FinishTokens(const step::SequenceRows& rows,
+                              std::span<const step::SampledToken> tokens, step::SequenceResult* own,
+                              step::StepResult* result) {
+  Slot& slot = SlotOf(rows.slot);
+  const step::SamplingParams& sampling = slot.start.sampling;
   const auto& stops = sampling.stop_token_ids;
-  if (std::find(stops.begin(), stops.end(), result->token) != stops.end())
-    result->end = step::TokenEnd::kStopToken;
+  slot.length = rows.known_tokens ? rows.start + rows.count - 1 : slot.length;
+  own->tokens_count = 0;
+  for (step::SampledToken token : tokens) {
+    ++slot.length;
+    if (sampling.logprobs >= 0) token.logprobs = FakeLogprobs(token.token, slot.length);
+    const bool stop = std::find(stops.begin(), stops.end(), token.token) != stops.end();
+    if (stop) token.end = step::TokenEnd::kStopToken;
+    result->Append(own, std::move(token));
+    if (stop) return;
+  }
 }
 
 void FakeDevice::Execute(const step::StepPlan& plan, step::StepResult* result) {
@@ -91,8 +103,10 @@ void FakeDevice::Execute(const step::StepPlan& plan, step::StepResult* result) {
     if (step_fails) continue;
     out.status = SlotOf(rows.slot).status;
     if (!out.status.ok()) continue;
-    out = std::move(*answer++);
-    Finish(rows, &out);
+    const auto tokens = answers.TokensOf(*answer);
+    out = *answer++;
+    FinishPrompt(rows, &out);
+    FinishTokens(rows, tokens, &out, result);
   }
   if (step_fails) result->status = base::Internal("scripted failure of a step");
 }

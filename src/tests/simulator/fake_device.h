@@ -53,13 +53,16 @@ class FakeDevice : public exec::Executor {
   struct Slot {
     step::SequenceStart start = {};
     int64_t blocks = 0;
+    int64_t length = 0;  // rows that are part of the text
     Status status = {};  // once it has failed
   };
 
   void Begin(const step::StepPlan& plan);
   void CheckBlocks(const step::StepPlan& plan, const step::SequenceRows& rows);
   bool Fails(const step::SequenceRows& rows, bool step_fails);
-  void Finish(const step::SequenceRows& rows, step::SequenceResult* result) const;
+  void FinishPrompt(const step::SequenceRows& rows, step::SequenceResult* result);
+  void FinishTokens(const step::SequenceRows& rows, std::span<const step::SampledToken> tokens,
+                    step::SequenceResult* own, step::StepResult* result);
   Slot& SlotOf(int32_t slot) { return slots_[static_cast<size_t>(slot)]; }
 
   sched::Device device_;

@@ -76,6 +76,7 @@ sched::SchedulerOptions RandomOptions(Script* script) {
   o.max_prefills = 1 + script->Below(4);
   o.ageing_steps = OneOf<int64_t>(script, {1, 16, 256});
   o.overlap_depth = script->Below(4);
+  o.draft_tokens = script->OneIn(2) ? 0 : 1 + script->Below(6);
   o.preempt_every = script->OneIn(2) ? 0 : static_cast<uint64_t>(2 + script->Below(30));
   return o;
 }

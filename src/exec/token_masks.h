@@ -1,0 +1,42 @@
+// Masks of tokens for sequences under a grammar, as the executor sees them: made by the engine on
+// threads of its own while the forward runs, and waited for when a row is sampled
+// (docs/contracts/exec.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+
+namespace thalweg::exec {
+
+// What may come next.
+struct NextTokens {
+  // Bit t % 32 of word t / 32: token t may come. Shared, never changed; null: every token.
+  std::shared_ptr<const std::vector<uint32_t>> mask = {};
+  // The text is complete and nothing but an end can follow.
+  bool complete = false;
+};
+
+// Of one sequence. Called by one thread, in the order Begin, then Wait and Accept in turn.
+class TokenMasks {
+ public:
+  virtual ~TokenMasks() = default;
+  // The sequence begins on a slot, or begins again after a preemption: `output` is what it has
+  // generated so far. Errors are those of the sequence.
+  virtual Status Begin(std::span<const int32_t> output) = 0;
+  // For the token behind everything that was accepted. Waits for it, or makes it on this thread
+  // when nobody has begun to. An error (the grammar's budget is used up) ends the sequence.
+  virtual Result<NextTokens> Wait() = 0;
+  // The token that was drawn. Returns at once: what may follow is made elsewhere.
+  virtual void Accept(int32_t token) = 0;
+};
+
+// The masks of a sequence by its number; null: there are none, which is an error of a sequence that
+// says that it is constrained. Thread-safe.
+using FindTokenMasks = std::function<std::shared_ptr<TokenMasks>(uint64_t sequence)>;
+
+}  // namespace thalweg::exec
