@@ -105,7 +105,7 @@ void RegexArena::UniteSets(std::vector<RegexId>* choices) {
 }
 
 // Each choice as a run. One copy or more of something before what is a choice by itself are no copy
-// or more, and that choice is not needed any longer.
+// or more, and that choice is not needed any longer, unless it has taken over another one.
 std::vector<RegexArena::Run> RegexArena::RunsOf(std::span<const RegexId> choices,
                                                 bool* with_empty) {
   const State& s = *state_;
@@ -132,7 +132,7 @@ std::vector<RegexArena::Run> RegexArena::RunsOf(std::span<const RegexId> choices
   }
   std::vector<Run> kept;
   for (size_t i = 0; i < runs.size(); ++i) {
-    if (!absorbed[i]) kept.push_back(runs[i]);
+    if (!absorbed[i] || runs[i].min == 0) kept.push_back(runs[i]);
   }
   std::sort(kept.begin(), kept.end());
   return kept;
