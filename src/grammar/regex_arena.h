@@ -58,6 +58,8 @@ class RegexArena {
   RegexId Repeat(RegexId of, int64_t min, int64_t max);
 
   bool Nullable(RegexId of) const;
+  // Made without Both and Not: the empty language only if it is kNothing.
+  bool Positive(RegexId of) const;
   RegexId Derivative(RegexId of, uint8_t byte);
   // The partition of bytes by their derivatives, or a finer one: class_of[byte] in [0, count).
   struct Classes {
@@ -74,7 +76,7 @@ class RegexArena {
     std::vector<int32_t> next;    // [states][classes.count], -1: nothing matches from here
   };
   RegexId FromAutomaton(const Automaton& automaton);
-  // The same language without kBoth and kNot inside and with the fewest states, so that IsNothing
+  // The same language without Both and Not inside and with the fewest states, so that IsNothing
   // is immediate; nothing if the automaton has more than `most_states` before it is minimised.
   std::optional<RegexId> Determinise(RegexId of, int64_t most_states);
 
