@@ -159,6 +159,8 @@ RegexId RegexArena::Concat(std::span<const RegexId> parts) {
 
 bool RegexArena::Nullable(RegexId of) const { return state_->at(of).nullable; }
 
+bool RegexArena::Positive(RegexId of) const { return !state_->at(of).boolean; }
+
 bool RegexArena::Matches(RegexId of, std::string_view text) {
   for (const char c : text) {
     of = Derivative(of, static_cast<uint8_t>(c));

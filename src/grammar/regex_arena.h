@@ -58,6 +58,8 @@ class RegexArena {
   RegexId Repeat(RegexId of, int64_t min, int64_t max);
 
   bool Nullable(RegexId of) const;
+  // Made without Both and Not: the empty language only if it is kNothing.
+  bool Positive(RegexId of) const;
   RegexId Derivative(RegexId of, uint8_t byte);
   // The partition of bytes by their derivatives, or a finer one: class_of[byte] in [0, count).
   struct Classes {
@@ -66,6 +68,18 @@ class RegexArena {
     std::array<uint8_t, 256> representative;  // of each class
   };
   const Classes& ClassesOf(RegexId of);
+  // A deterministic automaton; state 0 is the first. FromAutomaton makes an expression of it, whose
+  // derivatives are its states: for languages that are easier to count than to write.
+  struct Automaton {
+    Classes classes;
+    std::vector<bool> accepting;  // [states], one or more
+    std::vector<int32_t> next;    // [states][classes.count], -1: nothing matches from here
+  };
+  RegexId FromAutomaton(const Automaton& automaton);
+  // The same language without Both and Not inside and with the fewest states, so that IsNothing
+  // is immediate; nothing if the automaton has more than `most_states` before it is minimised.
+  std::optional<RegexId> Determinise(RegexId of, int64_t most_states);
+
   // Whether no string is in the language, following derivatives through at most `most_states` of
   // them (remembered between calls); nothing: more would be needed.
   std::optional<bool> IsNothing(RegexId of, int64_t most_states);
@@ -84,6 +98,7 @@ class RegexArena {
 
  private:
   struct Run;
+  static Automaton Minimised(const Automaton& of);
   std::optional<RegexId> RepeatOfRepeat(RegexId of, int64_t min, int64_t max);
   std::optional<RegexId> Join(RegexId first, RegexId second);
   RegexId Prepend(RegexId first, RegexId rest);
@@ -91,7 +106,7 @@ class RegexArena {
   bool ShareHeads(std::vector<RegexId>* choices);
   RegexId ShareHead(std::span<const RegexId> group);
   void UniteSets(std::vector<RegexId>* choices);
-  Run RunOf(RegexId choice, std::vector<RegexId>* choices, bool* with_empty);
+  std::vector<Run> RunsOf(std::span<const RegexId> choices, bool* with_empty);
   void UniteRepeats(std::vector<RegexId>* choices, bool* with_empty);
   std::optional<RegexId> BothWithFinite(std::span<const RegexId> parts);
   std::optional<RegexId> SimpleDerivative(RegexId of, uint8_t byte);

@@ -198,6 +198,40 @@ TEST(RegexArena, EmptinessIsThatNoDerivativeIsNullable) {
   EXPECT_GT(empty, 5);  // some were not seen to be empty when they were made
 }
 
+TEST(RegexArena, DeterminisedExpressionsKeepTheirLanguage) {
+  RegexArena arena;
+  int made_nothing = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    Maker maker(&arena, seed);
+    Made made = maker.Make(4);
+    const auto states = arena.Determinise(made.id, 2000);
+    if (!states) continue;
+    made.id = *states;
+    ExpectLanguage(&arena, made);
+    ASSERT_FALSE(HasFatalFailure()) << seed;
+    EXPECT_EQ(arena.IsNothing(*states, 0), *states == kNothing);
+    made_nothing += *states == kNothing ? 1 : 0;
+  }
+  EXPECT_GT(made_nothing, 5);
+  EXPECT_LT(made_nothing, 500);
+}
+
+TEST(RegexArena, DeterminisedExpressionsCombineWithOthers) {
+  RegexArena arena;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    Maker maker(&arena, seed);
+    const Made first = maker.Make(3);
+    const Made second = maker.Make(3);
+    const auto states = arena.Determinise(first.id, 2000);
+    if (!states) continue;
+    const RegexId both = arena.Both(*states, arena.Not(second.id));
+    ExpectLanguage(&arena, {both, first.language & ~second.language});
+    const RegexId joined = arena.Concat(*states, second.id);
+    ExpectLanguage(&arena, {joined, Joined(first.language, second.language)});
+    ASSERT_FALSE(HasFatalFailure()) << seed;
+  }
+}
+
 TEST(RegexArena, CountedRepetitionStaysSmall) {
   RegexArena arena;
   const RegexId id = arena.Repeat(arena.Literal("ab"), 50000, 100000);

@@ -83,59 +83,67 @@ RegexId RegexArena::ShareHead(std::span<const RegexId> group) {
 void RegexArena::UniteSets(std::vector<RegexId>* choices) {
   State& s = *state_;
   std::vector<std::pair<RegexId, RegexId>> by_tail;
+  const auto is_set = [&](RegexId choice) { return s.at(s.Head(choice)).op == RegexOp::kSet; };
   for (const RegexId choice : *choices) {
-    if (s.at(s.Head(choice)).op == RegexOp::kSet) by_tail.emplace_back(s.Tail(choice), choice);
+    if (is_set(choice)) by_tail.emplace_back(s.Tail(choice), choice);
   }
   std::ranges::sort(by_tail);
-  bool changed = false;
+  const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (std::adjacent_find(by_tail.begin(), by_tail.end(), same) == by_tail.end()) return;
+  std::erase_if(*choices, is_set);
   for (size_t begin = 0; begin < by_tail.size();) {
     size_t end = begin;
     ByteSet all;
     for (; end < by_tail.size() && by_tail[end].first == by_tail[begin].first; ++end) {
       all = all | s.sets[static_cast<size_t>(s.at(s.Head(by_tail[end].second)).a)];
     }
-    if (end - begin > 1) {
-      for (size_t i = begin; i < end; ++i) std::erase(*choices, by_tail[i].second);
-      choices->push_back(Prepend(s.Set(all), by_tail[begin].first));
-      changed = true;
-    }
+    const bool alone = end - begin == 1;
+    choices->push_back(alone ? by_tail[begin].second : Prepend(s.Set(all), by_tail[begin].first));
     begin = end;
   }
-  if (changed) SortUnique(choices);
+  SortUnique(choices);
 }
 
-// `choice` as a run. One copy or more of something before what is a choice by itself are no copy or
-// more, and that choice is not needed any longer.
-RegexArena::Run RegexArena::RunOf(RegexId choice, std::vector<RegexId>* choices, bool* with_empty) {
+// Each choice as a run. One copy or more of something before what is a choice by itself are no copy
+// or more, and that choice is not needed any longer, unless it has taken over another one.
+std::vector<RegexArena::Run> RegexArena::RunsOf(std::span<const RegexId> choices,
+                                                bool* with_empty) {
   const State& s = *state_;
-  const RegexId head = s.Head(choice);
-  const RegexNode& node = s.at(head);
-  Run run{head, s.Tail(choice), 1, 1};
-  if (node.op != RegexOp::kRepeat) return run;
-  run = {node.a, run.tail, node.b, node.c < 0 ? INT64_MAX : node.c};
-  if (run.min != 1) return run;
-  const bool absorbs = run.tail == kEmptyString ? *with_empty : std::erase(*choices, run.tail) > 0;
-  if (run.tail == kEmptyString) *with_empty = false;
-  if (absorbs) run.min = 0;
-  return run;
+  std::vector<Run> runs;
+  std::vector<bool> absorbed(choices.size(), false);
+  for (const RegexId choice : choices) {
+    const RegexId head = s.Head(choice);
+    const RegexNode& node = s.at(head);
+    Run run{head, s.Tail(choice), 1, 1};
+    if (node.op == RegexOp::kRepeat) {
+      run = {node.a, run.tail, node.b, node.c < 0 ? INT64_MAX : node.c};
+    }
+    const auto tail = std::ranges::lower_bound(choices, run.tail);
+    if (node.op == RegexOp::kRepeat && run.min == 1) {
+      if (run.tail == kEmptyString && *with_empty) {
+        *with_empty = false;
+        run.min = 0;
+      } else if (tail != choices.end() && *tail == run.tail) {
+        absorbed[static_cast<size_t>(tail - choices.begin())] = true;
+        run.min = 0;
+      }
+    }
+    runs.push_back(run);
+  }
+  std::vector<Run> kept;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    if (!absorbed[i] || runs[i].min == 0) kept.push_back(runs[i]);
+  }
+  std::sort(kept.begin(), kept.end());
+  return kept;
 }
 
 // r{0,2} X | r{1,5} X is r{0,5} X, and X | r{1,3} X is r{0,3} X.
 void RegexArena::UniteRepeats(std::vector<RegexId>* choices, bool* with_empty) {
   State& s = *state_;
   const auto repeats = [&](RegexId choice) { return s.at(s.Head(choice)).op == RegexOp::kRepeat; };
-  const auto others = std::partition(choices->begin(), choices->end(), repeats);
-  const std::vector<RegexId> repeated(choices->begin(), others);
-  if (repeated.empty()) return;
-  std::vector<Run> runs;
-  for (const RegexId choice : repeated) {
-    if (std::ranges::find(*choices, choice) == choices->end()) continue;  // absorbed
-    runs.push_back(RunOf(choice, choices, with_empty));
-  }
-  for (const RegexId choice : *choices) {
-    if (!repeats(choice)) runs.push_back(RunOf(choice, choices, with_empty));
-  }
-  std::sort(runs.begin(), runs.end());
+  if (std::ranges::none_of(*choices, repeats)) return;
+  const std::vector<Run> runs = RunsOf(*choices, with_empty);
   choices->clear();
   for (size_t i = 0; i < runs.size();) {
     Run all = runs[i];

@@ -42,6 +42,12 @@ int32_t RegexArena::State::PartitionOfSet(const ByteSet& set) {
   return InternPartition(labels);
 }
 
+int32_t RegexArena::State::PartitionLike(const ByteClasses& classes) {
+  std::array<uint16_t, 256> labels;
+  std::ranges::copy(classes.class_of, labels.begin());
+  return InternPartition(labels);
+}
+
 int32_t RegexArena::State::Product(int32_t first, int32_t second) {
   const auto& a = partitions[static_cast<size_t>(first)];
   const auto& b = partitions[static_cast<size_t>(second)];
@@ -64,6 +70,7 @@ int32_t RegexArena::State::PartitionOf(RegexId of) {
   const RegexNode node = at(of);
   int32_t result = 0;
   switch (node.op) {
+    case RegexOp::kState: break;  // known from the start
     case RegexOp::kNone:
     case RegexOp::kEmpty: result = PartitionOfSet(ByteSet()); break;
     case RegexOp::kSet: result = PartitionOfSet(sets[static_cast<size_t>(node.a)]); break;

@@ -225,4 +225,8 @@ RegexId RegexArena::State::Complement(RegexId of) {
   return Add(node, hash);
 }
 
+void RegexArena::State::AddState(const RegexNode& state) {
+  Add(state, HashOf(RegexOp::kState, static_cast<int64_t>(nodes.size()), 0, 0));
+}
+
 }  // namespace thalweg::grammar

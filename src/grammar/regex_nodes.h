@@ -23,6 +23,7 @@ enum class RegexOp : uint8_t {
   kEither,   // a: offset in the lists, b: count; two or more, none is kEither or kEmpty
   kBoth,     // as kEither, none is kBoth
   kNot,      // a
+  kState,    // of an automaton: its row is filled from the start
 };
 
 struct RegexNode {
@@ -65,6 +66,8 @@ struct RegexArena::State {
 
   int32_t PartitionOfByte(uint8_t byte);
   int32_t PartitionOfSet(const ByteSet& set);
+  int32_t PartitionLike(const ByteClasses& classes);
+  void AddState(const RegexNode& state);  // a node that is never found again
   int32_t Product(int32_t first, int32_t second);
   int32_t PartitionOf(RegexId of);  // remembered in the node
 

@@ -19,6 +19,8 @@ struct SchemaOptions {
   Whitespace whitespace = Whitespace::kFlexible;
   bool any_order = false;  // properties in any order; refused where that would not be exact
   bool strict = false;     // objects that do not say so are closed (additionalProperties: false)
+  // Formats that are not known are annotations, as in the specification; otherwise an error.
+  bool open_formats = false;
   bool operator==(const SchemaOptions&) const = default;
 };
 

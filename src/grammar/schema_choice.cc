@@ -1,0 +1,106 @@
+// oneOf as branches of which at most one holds, denials, and references that lead nowhere.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "grammar/schema_deny.h"
+#include "grammar/schema_document.h"
+#include "grammar/schema_expand.h"
+
+namespace thalweg::grammar {
+namespace {
+
+// Schemas of a oneOf; two by two they are compared.
+constexpr size_t kMostOneOf = 256;
+
+// Schemas that apply to the same value as `schema` does.
+std::vector<Demand> InPlace(const Schema& schema) {
+  std::vector<Demand> found = schema.all_of;
+  for (const auto& choice : schema.choices) {
+    for (const Branch& branch : choice) found.insert(found.end(), branch.begin(), branch.end());
+  }
+  for (const auto& demands : schema.one_of) {
+    found.insert(found.end(), demands.begin(), demands.end());
+  }
+  return found;
+}
+
+}  // namespace
+
+const std::vector<Branch>& SchemaExpander::DenialOf(Demand schema) {
+  const auto found = denials_.find(schema);
+  if (found != denials_.end()) return found->second;
+  return denials_[schema] = DenySchema(context_.table.of(schema), &context_);
+}
+
+const SchemaExpander::Choice& SchemaExpander::OneOf(Demand demand, size_t index) {
+  const Schema& schema = context_.table.of(demand);
+  auto& known = one_of_[demand];
+  known.resize(schema.one_of.size());
+  if (known[index] == nullptr) {
+    // What stands beside the oneOf may be what keeps its schemas apart.
+    Schema beside = schema;
+    beside.one_of.clear();
+    beside.choices.clear();
+    beside.refusals.clear();
+    const Demand own = context_.table.Add(std::move(beside));
+    auto made = std::make_unique<Choice>(MakeOneOf(schema.one_of[index], own));
+    // In the meantime a schema that is looked at may have asked for the same.
+    one_of_[demand][index] = std::move(made);
+  }
+  return *one_of_[demand][index];
+}
+
+// Of each, the others denied that may hold at the same time.
+std::vector<Branch> SchemaExpander::MakeOneOf(const std::vector<Demand>& demands, Demand beside) {
+  Choice branches;
+  for (const Demand demand : demands) branches.push_back({demand});
+  const bool compared = demands.size() <= kMostOneOf;
+  for (size_t i = 0; i < demands.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      const TypeSet common =
+          context_.table.of(demands[i]).types & context_.table.of(demands[j]).types;
+      if (common == 0) continue;
+      if (compared && IsEmpty(MakeDemandSet({beside, demands[i], demands[j]}))) continue;
+      branches[i].push_back(Opposite(demands[j]));
+      branches[j].push_back(Opposite(demands[i]));
+    }
+  }
+  return branches;
+}
+
+Status SchemaExpander::CheckCycles() const {
+  enum State : uint8_t { kNew, kOpen, kDone };
+  std::vector<State> states(static_cast<size_t>(context_.table.size()), kNew);
+  struct Step {
+    Demand demand;
+    std::vector<Demand> left;
+  };
+  std::vector<Step> path;
+  const auto enter = [&](Demand demand) {
+    states[static_cast<size_t>(demand >> 1)] = kOpen;
+    path.push_back({demand, InPlace(context_.table.of(demand))});
+  };
+  for (Demand start = 0; start < 2 * context_.table.size(); start += 2) {
+    if (states[static_cast<size_t>(start >> 1)] == kNew) enter(start);
+    while (!path.empty()) {
+      Step& step = path.back();
+      if (step.left.empty()) {
+        states[static_cast<size_t>(step.demand >> 1)] = kDone;
+        path.pop_back();
+        continue;
+      }
+      const Demand next = step.left.back();
+      step.left.pop_back();
+      const State state = states[static_cast<size_t>(next >> 1)];
+      if (state == kNew) enter(next);
+      if (state == kOpen) {
+        return SchemaError(context_.table.of(next).path, "$ref",
+                           "leads back to itself without a property or an item in between");
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace thalweg::grammar

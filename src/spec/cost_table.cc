@@ -1,0 +1,112 @@
+#include "spec/cost_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/check.h"
+#include "spec/monotone_grid.h"
+
+namespace thalweg::spec {
+namespace {
+
+void SortUnique(std::vector<int64_t>* values) {
+  std::sort(values->begin(), values->end());
+  values->erase(std::unique(values->begin(), values->end()), values->end());
+}
+
+size_t PlaceOf(const std::vector<int64_t>& axis, int64_t value) {
+  return static_cast<size_t>(std::lower_bound(axis.begin(), axis.end(), value) - axis.begin());
+}
+
+// A value between two places of an axis, or at its ends.
+struct Between {
+  size_t low = 0;
+  size_t high = 0;
+  double share = 0;  // of high
+};
+
+Between Find(const std::vector<int64_t>& axis, double value) {
+  if (value <= static_cast<double>(axis.front())) return {};
+  if (value >= static_cast<double>(axis.back())) return {axis.size() - 1, axis.size() - 1, 0};
+  const auto behind = std::upper_bound(axis.begin(), axis.end(), value, [](double v, int64_t a) {
+    return v < static_cast<double>(a);
+  });
+  const auto high = static_cast<size_t>(behind - axis.begin());
+  const auto from = static_cast<double>(axis[high - 1]);
+  return {high - 1, high, (value - from) / (static_cast<double>(axis[high]) - from)};
+}
+
+double Mix(double low, double high, double share) { return low + (high - low) * share; }
+
+}  // namespace
+
+std::vector<CostPoint> StepsToMeasure(int64_t max_sequences, int64_t max_rows, int64_t drafts) {
+  std::vector<CostPoint> points;
+  const int64_t most = std::min(max_sequences, max_rows);
+  for (int64_t n = 1; n <= most; n = n < most && 2 * n > most ? most : 2 * n) {
+    const int64_t width = std::min(1 + drafts, max_rows / n);
+    for (int64_t w = 1; w <= width; ++w) points.push_back({.sequences = n, .rows = n * w});
+    if (n * width < max_rows) points.push_back({.sequences = n, .rows = max_rows});
+  }
+  return points;
+}
+
+CostTable::CostTable(const CostProfile& profile) : graph_rows_(profile.graph_rows) {
+  TW_CHECK(CheckProfile(profile).ok());
+  for (const CostPoint& p : profile.steps) {
+    sequences_.push_back(p.sequences);
+    rows_.push_back(p.rows);
+  }
+  SortUnique(&sequences_);
+  SortUnique(&rows_);
+  FillCells(profile.steps);
+  FitDrafts(profile.drafts);
+}
+
+void CostTable::FillCells(std::span<const CostPoint> steps) {
+  cells_.assign(sequences_.size() * rows_.size(), std::numeric_limits<double>::quiet_NaN());
+  for (const CostPoint& p : steps)
+    cells_[PlaceOf(sequences_, p.sequences) * rows_.size() + PlaceOf(rows_, p.rows)] = p.seconds;
+  MakeMonotone(sequences_.size(), rows_.size(), &cells_);
+  const size_t last = rows_.size() - 1;
+  if (last == 0) return;
+  const auto gap = static_cast<double>(rows_[last] - rows_[last - 1]);
+  for (size_t s = 0; s < sequences_.size(); ++s)
+    slope_ = std::max(slope_, (Cell(s, last) - Cell(s, last - 1)) / gap);
+}
+
+void CostTable::FitDrafts(std::span<const DraftPoint> drafts) {
+  for (const DraftPoint& p : drafts) draft_sequences_.push_back(p.sequences);
+  SortUnique(&draft_sequences_);
+  draft_seconds_.resize(draft_sequences_.size());
+  for (const DraftPoint& p : drafts)
+    draft_seconds_[PlaceOf(draft_sequences_, p.sequences)] = p.seconds;
+  MakeMonotone(1, draft_seconds_.size(), &draft_seconds_);
+}
+
+double CostTable::StepSecondsAt(size_t sequences, double rows) const {
+  const Between r = Find(rows_, rows);
+  return Mix(Cell(sequences, r.low), Cell(sequences, r.high), r.share);
+}
+
+double CostTable::StepSeconds(int64_t sequences, int64_t rows) const {
+  TW_DCHECK(rows >= 1 && sequences >= 0);
+  if (!graph_rows_.empty() && rows <= graph_rows_.back())
+    rows = *std::lower_bound(graph_rows_.begin(), graph_rows_.end(), rows);
+  const Between s = Find(sequences_, static_cast<double>(sequences));
+  const auto wanted = static_cast<double>(rows);
+  const double seconds = Mix(StepSecondsAt(s.low, wanted), StepSecondsAt(s.high, wanted), s.share);
+  return seconds + slope_ * std::max(0.0, wanted - static_cast<double>(rows_.back()));
+}
+
+double CostTable::DraftSeconds(int64_t sequences) const {
+  if (sequences <= 0) return 0;
+  const auto wanted = static_cast<double>(sequences);
+  const Between s = Find(draft_sequences_, wanted);
+  const double seconds = Mix(draft_seconds_[s.low], draft_seconds_[s.high], s.share);
+  const auto last = static_cast<double>(draft_sequences_.back());
+  return wanted > last ? seconds * wanted / last : seconds;
+}
+
+}  // namespace thalweg::spec
