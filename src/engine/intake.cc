@@ -132,6 +132,7 @@ Status Intake::FillSampling(uint64_t first_sequence, GenerateRequest* request) c
     sampling.think_begin_token = think_begin_;
     sampling.think_end_token = think_end_;
   }
+  sampling.seeded = request->seed.has_value();
   sampling.seed = request->seed.value_or(DrawSeed(options_.seed, first_sequence));
   if (request->logits_processor) {
     sampling.logits_processor = fmt::format("request-{}", first_sequence);

@@ -31,12 +31,25 @@ Status GoOn(const std::function<bool()>& interrupted) {
   return base::FailedPrecondition("interrupted while the model was loaded: nothing has begun");
 }
 
+// Drafts come from the checkpoint's own module, one block at a time.
+Status CheckDrafts(const EngineOptions& options, const checkpoint::Config& config) {
+  if (options.draft_tokens == 0) return {};
+  if (config.num_nextn_predict_layers == 0) {
+    return base::FailedPrecondition(
+        "--nextn needs a checkpoint with a draft module; this one has none: leave it out");
+  }
+  if (options.draft_tokens <= config.dspark_block_size) return {};
+  return base::OutOfRange(fmt::format("--nextn is {}, but the draft module makes {} at a time",
+                                      options.draft_tokens, config.dspark_block_size));
+}
+
 Status OpenCheckpoint(const std::filesystem::path& folder, Parts* parts) {
   checkpoint::LoadFilter filter;
-  filter.draft = false;
+  filter.draft = parts->options.draft_tokens > 0;
   filter.vision = false;
   TW_ASSIGN(checkpoint::Checkpoint opened, checkpoint::Checkpoint::Open(folder, filter));
   parts->checkpoint = std::make_unique<checkpoint::Checkpoint>(std::move(opened));
+  TW_TRY(CheckDrafts(parts->options, parts->checkpoint->config()));
   TW_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::Load(folder / "tokenizer.json"));
   parts->tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));
   return {};
@@ -80,6 +93,7 @@ sched::SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const S
   out.exactness = options.exactness;
   out.admission_growth = options.admission_growth;
   out.overlap_depth = options.overlap;
+  out.draft_tokens = options.draft_tokens;
   out.preempt_every = options.preempt_every;
   return out;
 }

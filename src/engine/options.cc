@@ -80,6 +80,7 @@ void ReadCache(const OptionValues& values, EngineOptions* o) {
   o->exactness = values.Text("prefix-exactness") == "bounded" ? sched::PrefixExactness::kBounded
                                                               : sched::PrefixExactness::kExact;
   o->admission_growth = values.Real("admission-growth");
+  o->draft_tokens = values.OptionalInteger("nextn").value_or(0);
 }
 
 void ReadService(const OptionValues& values, EngineOptions* o) {
@@ -127,6 +128,7 @@ void WriteCache(const EngineOptions& o, OptionValues* values) {
     SetText("prefix-exactness", exact ? "exact" : "bounded", values);
   }
   SetNumber("admission-growth", o.admission_growth, values);
+  SetNumber("nextn", o.draft_tokens, values);
 }
 
 void WriteService(const EngineOptions& o, OptionValues* values) {
@@ -146,10 +148,10 @@ Status EngineOptions::CheckHonoured(const OptionValues& values) {
     return base::Unsupported(
         fmt::format("accelerator \"{}\": this build runs on cpu only", values.Text("accelerator")));
   }
-  if (values.OptionalInteger("nextn").value_or(0) != 0 || values.Flag("mtp-varlen")) {
+  if (values.Flag("mtp-varlen")) {
     return base::Unsupported(
-        "speculative decoding is not part of this version: leave out --nextn and --mtp-varlen "
-        "(DEEPINFER_USE_NEXTN_DECODE, DEEPINFER_ENABLE_MTP_VARLEN) or set them to 0");
+        "verify lengths by confidence are not part of this version: leave out --mtp-varlen "
+        "(DEEPINFER_ENABLE_MTP_VARLEN) or set it to 0");
   }
   return {};
 }

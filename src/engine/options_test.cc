@@ -80,7 +80,6 @@ TEST(EngineOptions, ContradictionsNameBothSides) {
        "--max-context 1000"},
       {{{"max-rows", "16"}, {"max-sequences", "64"}}, "--max-rows 16", "--max-sequences 64"},
       {{{"checkpoint-interval", "100"}}, "--checkpoint-interval", "multiple of 64"},
-      {{{"nextn", "2"}}, "--nextn", "DEEPINFER_USE_NEXTN_DECODE"},
       {{{"mtp-varlen", "true"}}, "--mtp-varlen", "DEEPINFER_ENABLE_MTP_VARLEN"},
       {{{"accelerator", "nvidia"}}, "accelerator", "cpu only"},
   };
@@ -101,14 +100,15 @@ TEST(EngineOptions, PublishedNamesOfTheEnvironmentAreHonoured) {
   const Result<EngineOptions> bad = FromGiven({});
   unsetenv("DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE");
   setenv("DEEPINFER_USE_NEXTN_DECODE", "3", 1);
-  const Result<EngineOptions> refused = FromGiven({});
+  const Result<EngineOptions> drafts = FromGiven({});
   unsetenv("DEEPINFER_USE_NEXTN_DECODE");
   ASSERT_TRUE(halo.ok());
   EXPECT_EQ(halo->replay, model::ReplayMode::kHalo);
   ASSERT_FALSE(bad.ok());
   EXPECT_NE(bad.status().message().find("DEEPINFER_YOCO_PREFILL_TRUNCATION_MODE"),
             std::string::npos);
-  EXPECT_EQ(refused.status().code(), base::Code::kUnsupported);
+  ASSERT_TRUE(drafts.ok());
+  EXPECT_EQ(drafts->draft_tokens, 3);
 }
 
 }  // namespace

@@ -32,7 +32,9 @@ Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(
 }
 
 ModelExecutor::ModelExecutor(std::unique_ptr<model::Model> model)
-    : model_(std::move(model)), slots_(static_cast<size_t>(model_->options().max_sequences)) {}
+    : model_(std::move(model)), slots_(static_cast<size_t>(model_->options().max_sequences)) {
+  if (model_->has_draft()) speculation_ = std::make_unique<Speculation>(model_.get());
+}
 
 ModelExecutor::~ModelExecutor() = default;
 
@@ -83,6 +85,8 @@ Status ModelExecutor::Open(const step::SequenceStart& start, Slot* slot) {
   TW_ASSIGN(slot->id, pool.Open());
   slot->open = true;
   slot->decoder_from = start.decoder_from;
+  slot->row_limit = start.end_tokens - 1;
+  if (speculation_ != nullptr) speculation_->Begin(start.slot, start.sampling.seeded);
   TW_TRY(FindProcessor(start.sampling.logits_processor, slot));
   TW_TRY(BeginMasks(start, slot));
   TW_TRY(sampling::Validate(start.sampling, model_->config().vocab_size));
@@ -110,8 +114,9 @@ Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
   const int64_t length = model_->pool().length(s.id);
   const auto known = static_cast<int64_t>(s.state->tokens().size());
   const int64_t end = rows.start + rows.count;
-  const bool newest = rows.known_tokens || (rows.count == 1 && end == known);
-  if (rows.count < 1 || rows.start != length || end > known || !newest) {
+  const bool fits = rows.known_tokens ? rows.start == length && end <= known
+                                      : rows.start <= length && length == known - 1;
+  if (rows.count < 1 || !fits) {
     return base::Internal(
         fmt::format("rows [{}, {}) of sequence {}, which has {} of {} tokens done", rows.start, end,
                     rows.sequence, length, known));
@@ -119,7 +124,25 @@ Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
   return {};
 }
 
-Status ModelExecutor::AddRows(const StepPlan& plan, size_t entry) {
+// Blocks of all candidates are drafted in one forward.
+bool ModelExecutor::MayDraft() const {
+  const auto blocks = static_cast<int64_t>(candidates_.size()) + 1;
+  return speculation_ != nullptr &&
+         blocks * model_->config().dspark_block_size <= model_->options().max_rows;
+}
+
+// With drafts fewer than planned, or none, may be left to the sequence's end or to where it is
+// saved.
+int64_t ModelExecutor::RowsToRun(const SequenceRows& rows) const {
+  if (rows.known_tokens) return rows.count;
+  const Slot& s = slot(rows.slot);
+  const int64_t length = model_->pool().length(s.id);
+  int64_t count = std::min<int64_t>(rows.count, s.row_limit - length);
+  if (rows.save_at > length) count = std::min(count, rows.save_at - length);
+  return count;
+}
+
+Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry) {
   const SequenceRows& rows = plan.rows[entry];
   TW_TRY(CheckRows(rows));
   const Slot& s = slot(rows.slot);
@@ -127,38 +150,72 @@ Status ModelExecutor::AddRows(const StepPlan& plan, size_t entry) {
                           .subspan(static_cast<size_t>(rows.new_blocks_begin),
                                    static_cast<size_t>(rows.new_blocks_count));
   TW_TRY(model_->pool().Attach(s.id, blocks));
-  const bool all = WantsPromptLogprobs(rows, *s.state);
-  chunks_.push_back({.sequence = s.id,
-                     .tokens = s.state->tokens().subspan(static_cast<size_t>(rows.start),
-                                                         static_cast<size_t>(rows.count)),
-                     .decoder_from = s.decoder_from,
-                     .logits = all           ? model::LogitRows::kAll
-                               : rows.sample ? model::LogitRows::kLast
-                                             : model::LogitRows::kNone});
-  const int64_t first =
-      running_.empty() ? 0
-                       : running_.back().first_logits + LogitCount(plan.rows[running_.back().entry],
-                                                                   running_.back().all_logits);
-  running_.push_back({.entry = entry, .first_logits = first, .all_logits = all});
+  Running running = {.entry = entry, .count = RowsToRun(rows)};
+  if (running.count < 1) return {};
+  running.prompt_logprobs = WantsPromptLogprobs(rows, *s.state);
+  // The next token of a constrained sequence depends on masks that are made token by token.
+  if (!rows.known_tokens && !(running.count > 1 && s.masks == nullptr && MayDraft()))
+    running.count = 1;
+  if (running.count > 1 && !rows.known_tokens) {
+    running.candidate = candidates_.size();
+    candidates_.push_back(
+        {.slot = rows.slot, .id = s.id, .state = s.state.get(), .most = running.count - 1});
+  }
+  running_.push_back(running);
   return {};
 }
 
-int64_t ModelExecutor::LogitCount(const SequenceRows& rows, bool all) {
-  return all ? rows.count : rows.sample ? 1 : 0;
-}
-
-Status ModelExecutor::RunForward(const StepPlan& plan, StepResult* result) {
-  chunks_.clear();
+void ModelExecutor::AddEntries(const StepPlan& plan, StepResult* result) {
   running_.clear();
+  candidates_.clear();
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     SequenceResult& r = result->sequences[i];
     r.slot = plan.rows[i].slot;
     r.sequence = plan.rows[i].sequence;
-    r.status = AddRows(plan, i);
+    r.status = AddEntry(plan, i);
     // A sequence that cannot go on must not run later plans either.
     if (!r.status.ok() && slot(r.slot).sequence == r.sequence) slot(r.slot).status = r.status;
   }
-  if (chunks_.empty()) return {};
+}
+
+std::span<const int32_t> ModelExecutor::TokensOf(const SequenceRows& rows,
+                                                 const Running& running) const {
+  if (running.candidate != Running::kNoDrafts) return speculation_->Block(running.candidate);
+  const std::span<const int32_t> tokens = slot(rows.slot).state->tokens();
+  if (!rows.known_tokens) return tokens.last(1);
+  return tokens.subspan(static_cast<size_t>(rows.start), static_cast<size_t>(rows.count));
+}
+
+model::LogitRows ModelExecutor::LogitsWanted(const SequenceRows& rows, const Running& running) {
+  if (running.prompt_logprobs || running.candidate != Running::kNoDrafts)
+    return model::LogitRows::kAll;
+  return rows.sample ? model::LogitRows::kLast : model::LogitRows::kNone;
+}
+
+void ModelExecutor::AddChunk(const SequenceRows& rows, Running* running) {
+  const Slot& s = slot(rows.slot);
+  const std::span<const int32_t> tokens = TokensOf(rows, *running);
+  const model::LogitRows logits = LogitsWanted(rows, *running);
+  running->count = static_cast<int64_t>(tokens.size());
+  running->position = model_->pool().length(s.id) + running->count;
+  running->logits = logits == model::LogitRows::kAll    ? running->count
+                    : logits == model::LogitRows::kLast ? 1
+                                                        : 0;
+  chunks_.push_back(
+      {.sequence = s.id, .tokens = tokens, .decoder_from = s.decoder_from, .logits = logits});
+}
+
+Status ModelExecutor::RunForward(const StepPlan& plan, StepResult* result) {
+  AddEntries(plan, result);
+  if (running_.empty()) return {};
+  if (!candidates_.empty()) TW_TRY(speculation_->Draft(candidates_));
+  chunks_.clear();
+  int64_t logits = 0;
+  for (Running& running : running_) {
+    AddChunk(plan.rows[running.entry], &running);
+    running.first_logits = logits;
+    logits += running.logits;
+  }
   return model_->Step(chunks_, &output_);
 }
 
@@ -190,12 +247,12 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
   for (const Running& running : running_) {
     const SequenceRows& rows = plan.rows[running.entry];
     const Slot& s = slot(rows.slot);
-    if (running.all_logits) TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
-    if (!rows.sample) continue;
-    const int64_t last = running.first_logits + LogitCount(rows, running.all_logits) - 1;
-    sample_rows_.push_back({.logits = Logits(last),
+    if (running.prompt_logprobs)
+      TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
+    if (!rows.sample || running.candidate != Running::kNoDrafts) continue;
+    sample_rows_.push_back({.logits = Logits(running.first_logits + running.logits - 1),
                             .state = s.state.get(),
-                            .position = rows.start + rows.count,
+                            .position = running.position,
                             .processor = s.processor.get()});
     sample_entries_.push_back(running.entry);
   }
@@ -203,6 +260,39 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
   sampling::SampleRows(*model_->options().team, sample_rows_, &scratch_, &samples_);
   for (size_t i = 0; i < sample_entries_.size(); ++i)
     TakeSample(&samples_[i], &result->sequences[sample_entries_[i]], result);
+  if (!candidates_.empty()) Judge(plan, result);
+}
+
+// Blocks of drafts: what is accepted stays, the rest has not happened.
+void ModelExecutor::Judge(const StepPlan& plan, StepResult* result) {
+  verdicts_.clear();
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  for (const Running& running : running_) {
+    if (running.candidate == Running::kNoDrafts) continue;
+    Slot& s = slot(plan.rows[running.entry].slot);
+    verdicts_.push_back({.candidate = running.candidate,
+                         .logits = std::span(output_.logits)
+                                       .subspan(static_cast<size_t>(running.first_logits) * vocab,
+                                                static_cast<size_t>(running.logits) * vocab),
+                         .state = s.state.get(),
+                         .processor = s.processor.get()});
+  }
+  speculation_->Judge(verdicts_, &scratch_);
+  size_t next = 0;
+  for (const Running& running : running_) {
+    if (running.candidate != Running::kNoDrafts) TakeVerdict(running, &verdicts_[next++], result);
+  }
+}
+
+void ModelExecutor::TakeVerdict(const Running& running, DraftVerdict* verdict, StepResult* result) {
+  SequenceResult& own = result->sequences[running.entry];
+  Slot& s = slot(own.slot);
+  own.drafted = static_cast<int32_t>(running.count - 1);
+  for (sampling::RowSample& made : verdict->accepted.samples) Keep(&made, &s, &own, result);
+  if (!verdict->accepted.status.ok()) s.status = own.status = verdict->accepted.status;
+  const auto known = static_cast<int64_t>(s.state->tokens().size());
+  const Status back = model_->pool().Truncate(s.id, std::min(running.position, known - 1));
+  if (!back.ok() && own.status.ok()) s.status = own.status = back;
 }
 
 // Masks that nobody has begun to make are made here, by the threads that would sample.
@@ -239,24 +329,33 @@ void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResu
     return;
   }
   sampling::RowSample& made = sample->value();
-  result->fulfilled = made.fulfilled;
-  if (made.fulfilled) {
-    s.status = base::Internal("rows behind the end of a constrained sequence");
-    return;
-  }
-  step->Append(result, {.token = made.token,
-                        .end = made.end,
-                        .forced = made.forced,
-                        .logprobs = std::move(made.logprobs)});
-  s.state->Append(made.token);
-  if (s.masks != nullptr) s.masks->Accept(made.token);
+  Keep(&made, &s, result, step);
+  if (!made.fulfilled) s.state->Append(made.token);
 }
 
-void ModelExecutor::SaveCheckpoints(const StepPlan& plan) {
-  for (const Running& running : running_) {
-    const SequenceRows& rows = plan.rows[running.entry];
-    if (rows.save_checkpoint >= 0)
-      model_->pool().SaveCheckpoint(slot(rows.slot).id, rows.save_checkpoint);
+// A token that comes out.
+void ModelExecutor::Keep(sampling::RowSample* made, Slot* slot, SequenceResult* own,
+                         StepResult* result) {
+  own->fulfilled = made->fulfilled;
+  if (made->fulfilled) {
+    slot->status = base::Internal("rows behind the end of a constrained sequence");
+    return;
+  }
+  result->Append(own, {.token = made->token,
+                       .end = made->end,
+                       .forced = made->forced,
+                       .logprobs = std::move(made->logprobs)});
+  if (slot->masks != nullptr) slot->masks->Accept(made->token);
+}
+
+void ModelExecutor::SaveCheckpoints(const StepPlan& plan, StepResult* result) {
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    const SequenceRows& rows = plan.rows[i];
+    if (rows.save_checkpoint < 0 || !result->sequences[i].status.ok()) continue;
+    const kvpool::SequenceId id = slot(rows.slot).id;
+    bool& saved = result->sequences[i].saved;
+    saved = rows.save_at == 0 || rows.save_at == model_->pool().length(id);
+    if (saved) model_->pool().SaveCheckpoint(id, rows.save_checkpoint);
   }
 }
 
@@ -270,7 +369,7 @@ void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   result->status = RunForward(plan, result);
   if (result->status.ok()) {
     Sample(plan, result);
-    SaveCheckpoints(plan);
+    SaveCheckpoints(plan, result);
   }
   result->execute_seconds = Now() - begin;
 }

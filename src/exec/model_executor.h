@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
 #include "exec/executor.h"
+#include "exec/speculation.h"
 #include "exec/token_masks.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
@@ -47,13 +48,19 @@ class ModelExecutor : public Executor {
     std::shared_ptr<const sampling::Processor> processor;
     std::shared_ptr<TokenMasks> masks;  // null: any token may come
     int64_t decoder_from = 0;
-    Status status;  // why it cannot run
+    int64_t row_limit = 0;  // rows that may ever run
+    Status status;          // why it cannot run
   };
   // A row entry of the plan that runs, and where its logits are.
   struct Running {
-    size_t entry = 0;  // of StepPlan::rows
+    static constexpr size_t kNoDrafts = ~size_t{0};
+    size_t entry = 0;      // of StepPlan::rows
+    int64_t count = 0;     // rows that run
+    int64_t position = 0;  // of the token behind them
     int64_t first_logits = 0;
-    bool all_logits = false;
+    int64_t logits = 0;  // rows of them
+    size_t candidate = kNoDrafts;
+    bool prompt_logprobs = false;
   };
 
   explicit ModelExecutor(std::unique_ptr<model::Model> model);
@@ -63,17 +70,26 @@ class ModelExecutor : public Executor {
   Status FindProcessor(const std::string& name, Slot* slot);
   Status BeginMasks(const step::SequenceStart& start, Slot* slot) const;
   Status CheckRows(const step::SequenceRows& rows) const;
-  Status AddRows(const step::StepPlan& plan, size_t entry);
+  void AddEntries(const step::StepPlan& plan, step::StepResult* result);
+  Status AddEntry(const step::StepPlan& plan, size_t entry);
+  bool MayDraft() const;
+  int64_t RowsToRun(const step::SequenceRows& rows) const;
+  std::span<const int32_t> TokensOf(const step::SequenceRows& rows, const Running& running) const;
+  void AddChunk(const step::SequenceRows& rows, Running* running);
   Status RunForward(const step::StepPlan& plan, step::StepResult* result);
-  static int64_t LogitCount(const step::SequenceRows& rows, bool all);
+  static model::LogitRows LogitsWanted(const step::SequenceRows& rows, const Running& running);
   std::span<float> Logits(int64_t row);
   void TakePromptLogprobs(const step::SequenceRows& rows, const Running& running,
                           step::SequenceResult* result);
+  void Judge(const step::StepPlan& plan, step::StepResult* result);
+  void TakeVerdict(const Running& running, DraftVerdict* verdict, step::StepResult* result);
+  void Keep(sampling::RowSample* made, Slot* slot, step::SequenceResult* own,
+            step::StepResult* result);
   void Sample(const step::StepPlan& plan, step::StepResult* result);
   void WaitForMasks(step::StepResult* result);
   void TakeSample(Result<sampling::RowSample>* sample, step::SequenceResult* result,
                   step::StepResult* step);
-  void SaveCheckpoints(const step::StepPlan& plan);
+  void SaveCheckpoints(const step::StepPlan& plan, step::StepResult* result);
   Slot& slot(int32_t number) { return slots_.at(static_cast<size_t>(number)); }
   const Slot& slot(int32_t number) const { return slots_.at(static_cast<size_t>(number)); }
 
@@ -92,6 +108,9 @@ class ModelExecutor : public Executor {
   std::vector<size_t> sample_entries_;
   std::vector<Result<sampling::RowSample>> samples_;
   sampling::ScratchPool scratch_;
+  std::unique_ptr<Speculation> speculation_;  // null: the model has no draft module
+  std::vector<DraftCandidate> candidates_;
+  std::vector<DraftVerdict> verdicts_;
 };
 
 }  // namespace thalweg::exec

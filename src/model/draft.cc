@@ -92,9 +92,15 @@ float* BaseLogits(Run& run, DraftOutput* output) {
   return logits;
 }
 
+int32_t Choose(const DraftRequest& request, int64_t slot, std::span<const float> logits) {
+  if (request.choose) return request.choose(static_cast<int>(slot), logits);
+  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
 // Slot i of every block: logits of the Markov head given the token before, its confidence, the
-// greedy token.
-void ChainSlot(Run& run, int64_t slot, float* base, DraftOutput* output) {
+// token that is chosen.
+void ChainSlot(Run& run, int64_t slot, std::span<const DraftRequest> requests, float* base,
+               DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   const DraftHeadWeights& w = *run.parts.weights.draft;
   const int64_t block = c.dspark_block_size;
@@ -119,7 +125,7 @@ void ChainSlot(Run& run, int64_t slot, float* base, DraftOutput* output) {
   for (size_t r = 0; r < previous.size(); ++r) {
     const int64_t row = static_cast<int64_t>(r) * block + slot;
     const float* logits = output->logits.data() + row * c.vocab_size;
-    previous[r] = static_cast<int32_t>(std::max_element(logits, logits + c.vocab_size) - logits);
+    previous[r] = Choose(requests[r], slot, {logits, static_cast<size_t>(c.vocab_size)});
     output->tokens[static_cast<size_t>(row)] = previous[r];
     output->confidence[static_cast<size_t>(row)] = confidence.as<float>()[r];
   }
@@ -178,7 +184,7 @@ void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& 
   lists->batch.SetAngles(parts.frequencies);
 }
 
-void DraftBlock(Run& run, DraftOutput* output) {
+void DraftBlock(Run& run, std::span<const DraftRequest> requests, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   EmbedBlock(run);
   SelectBlocks(run);
@@ -191,7 +197,8 @@ void DraftBlock(Run& run, DraftOutput* output) {
   run.lists.draft_tokens.clear();
   for (const SequenceRows& s : run.batch.sequences)
     run.lists.draft_tokens.push_back(run.batch.ids[static_cast<size_t>(s.first_row)]);
-  for (int64_t slot = 0; slot < c.dspark_block_size; ++slot) ChainSlot(run, slot, logits, output);
+  for (int64_t slot = 0; slot < c.dspark_block_size; ++slot)
+    ChainSlot(run, slot, requests, logits, output);
 }
 
 }  // namespace thalweg::model

@@ -384,7 +384,7 @@ Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output,
   if (requests.empty()) return {};
   FillDraftBatch(requests, s.pool, s.parts, &s.lists);
   Run run = s.MakeRun(probe);
-  DraftBlock(run, output);
+  DraftBlock(run, requests, output);
   return run.memory().synchronize(run.stream());
 }
 

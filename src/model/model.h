@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -63,10 +64,12 @@ struct StepOutput {
 struct DraftRequest {
   kvpool::SequenceId sequence = {};
   int32_t token = 0;
+  // The token of slot 0, 1, ... from its logits [vocab], in order; null: the most probable.
+  std::function<int32_t(int slot, std::span<const float> logits)> choose = {};
 };
 
 struct DraftOutput {
-  std::vector<int32_t> tokens;    // [requests, block]: greedy
+  std::vector<int32_t> tokens;    // [requests, block]
   std::vector<float> confidence;  // [requests, block]: raw logits
   std::vector<float> logits;      // [requests, block, vocab], Markov term included
 };
@@ -107,7 +110,7 @@ class Model {
   // kResourceExhausted (cache blocks).
   Status Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe = nullptr);
 
-  // One greedy draft block per request (spec/model.md 2.8). Needs at least one token in each
+  // One draft block per request (spec/model.md 2.8). Needs at least one token in each
   // sequence. Leaves the caches as they are.
   Status Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe = nullptr);
 

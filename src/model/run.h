@@ -203,7 +203,7 @@ void RunLayer(Run& run, int layer);
 // draft.cc: window rows of the draft stages for every row of the batch, from the rows' taps.
 void InsertDraftContext(Run& run);
 // One block per sequence of the batch; the batch holds the block's rows.
-void DraftBlock(Run& run, DraftOutput* output);
+void DraftBlock(Run& run, std::span<const DraftRequest> requests, DraftOutput* output);
 // The rows of a draft: the token, then noise, at the positions behind each sequence's end.
 void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
                     const ModelParts& parts, StepLists* lists);

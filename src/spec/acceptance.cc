@@ -153,7 +153,7 @@ Accepted Accept(const VerifyBlock& block, sampling::SequenceState* state,
       return out;
     }
     const sampling::RowSample& made = out.samples.emplace_back(std::move(*sample));
-    if (made.end == step::TokenEnd::kFulfilled) return out;
+    if (made.fulfilled) return out;
     state->Append(made.token);
     const bool accepted = drafted && made.token == block.drafts[row];
     out.drafts += accepted ? 1 : 0;

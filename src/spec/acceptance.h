@@ -55,7 +55,7 @@ struct VerifyBlock {
 };
 
 struct Accepted {
-  // Tokens that come out, in order; the last may be without a token (kFulfilled).
+  // Tokens that come out, in order; the last may be without a token (fulfilled).
   std::vector<sampling::RowSample> samples = {};
   int64_t drafts = 0;  // of them, those that were drafted
   // Of the row behind the samples, where it failed; what came before is as good as ever.

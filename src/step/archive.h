@@ -125,7 +125,7 @@ template <typename A, typename T>
 concept Of = std::same_as<std::remove_const_t<A>, T>;
 
 void Fields(auto& ar, Of<SamplingParams> auto& v) {
-  ar(v.temperature, v.top_k, v.top_p, v.min_p, v.seed);
+  ar(v.temperature, v.top_k, v.top_p, v.min_p, v.seed, v.seeded);
   ar(v.repetition_penalty, v.frequency_penalty, v.presence_penalty);
   ar(v.logit_bias, v.allowed_tokens, v.banned_tokens, v.bad_words);
   ar(v.end_tokens, v.stop_token_ids, v.ignore_eos, v.min_tokens);

@@ -16,6 +16,7 @@ struct SamplingParams {
   double top_p = 1;        // in (0, 1]; 1: off
   double min_p = 0;        // in [0, 1]; 0: off
   uint64_t seed = 0;       // of this sequence
+  bool seeded = true;      // by the request: its tokens must not depend on drafts
 
   // History: repetition over prompt and output, the other two over output alone.
   double repetition_penalty = 1;  // in (0, 100]; 1: off

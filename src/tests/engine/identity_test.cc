@@ -162,6 +162,30 @@ TEST(Identity, ACacheThatIsTooSmallForAll) {
   EXPECT_GT(engine->metrics().scheduler.evicted_blocks, 0u);
 }
 
+// Drafts change how many tokens a step brings, and no bit of any: of greedy requests and of those
+// with a seed, with every kind of parameter.
+TEST(Identity, Drafts) {
+  for (const int64_t drafts : {1, 2, 5}) {
+    SCOPED_TRACE(drafts);
+    Check([&](engine::EngineOptions* o) {
+      o->draft_tokens = drafts;
+      o->overlap = drafts % 3;
+    });
+  }
+}
+
+TEST(Identity, DraftsUnderPreemption) {
+  engine::EngineOptions options = NanoOptions();
+  options.draft_tokens = 5;
+  options.preempt_every = 3;
+  options.max_rows = 100;
+  options.overlap = 3;
+  const auto engine = LoadEngine(options);
+  for (int round = 0; round < 30 && engine->metrics().scheduler.preempted <= 6; ++round)
+    ExpectSame(RunAll(*engine, Requests()));
+  EXPECT_GT(engine->metrics().scheduler.accepted, 100u);
+}
+
 TEST(Identity, OrderOfTheBatch) {
   const auto engine = LoadEngine(NanoOptions());
   std::vector<GenerateRequest> reversed(Requests().rbegin(), Requests().rend());
