@@ -13,6 +13,7 @@ struct Limits {
   int64_t repetition = 100000;     // the largest count in {m,n}, minItems, maxLength, ...
   double compile_seconds = 2;
   int64_t state_bytes = 64 << 20;  // of states and transitions of one grammar
+  double mask_seconds = 1;         // of one operation of a matcher
   int64_t mask_bytes = 32 << 20;   // of remembered masks of one grammar
 };
 

@@ -45,6 +45,10 @@ class Grammar {
 class Matcher {
  public:
   explicit Matcher(std::shared_ptr<Grammar> grammar);
+  Matcher(const Matcher& other);
+  Matcher(Matcher&&) noexcept = default;
+  Matcher& operator=(Matcher other) noexcept;
+  ~Matcher();
 
   // What may come next; shared with others in the same state. Exactly the tokens after which some
   // continuation completes the text; end tokens where it is complete now. After the end: no token.
@@ -66,8 +70,10 @@ class Matcher {
   Result<std::string> ForcedBytes(int64_t most);
 
  private:
-  std::shared_ptr<Grammar> grammar_;
-  std::vector<int32_t> states_;  // after each accepted token; [0]: before the first
+  Grammar::Automaton& automaton() const { return grammar_->automaton(); }
+
+  std::shared_ptr<Grammar> grammar_;  // null when moved from
+  std::vector<int32_t> states_;       // after each accepted token; [0]: before the first
 };
 
 }  // namespace thalweg::grammar

@@ -38,12 +38,14 @@ struct DigitBound {
   bool inclusive;
 };
 
+enum class Fractions : uint8_t { kAny, kZeros, kNone };
+
 // The spellings of values between two bounds, digit by digit. What has been read so far is equal to
 // the beginning of a bound ("tight"), or already on the right side of it.
 class DigitRange {
  public:
-  DigitRange(const MaybeBound& low, const MaybeBound& high, bool integer, RegexArena* arena)
-      : integer_(integer), arena_(arena) {
+  DigitRange(const MaybeBound& low, const MaybeBound& high, Fractions fractions, RegexArena* arena)
+      : fractions_(fractions), arena_(arena) {
     if (low) low_.emplace(*low);
     if (high) high_.emplace(*high);
   }
@@ -124,8 +126,9 @@ class DigitRange {
 
   RegexId Fraction(bool tight_low, bool tight_high) {
     const bool zeros = ZerosAllowed(0, tight_low, tight_high);
+    if (fractions_ == Fractions::kNone) return zeros ? kEmptyString : kNothing;
     RegexId digits = kNothing;
-    if (integer_) {
+    if (fractions_ == Fractions::kZeros) {
       if (zeros) digits = arena_->Repeat(Digit(0, 0), 1, -1);
     } else {
       digits = FractionFrom(0, tight_low, tight_high);
@@ -164,23 +167,34 @@ class DigitRange {
 
   std::optional<DigitBound> low_;
   std::optional<DigitBound> high_;
-  bool integer_;
+  Fractions fractions_;
   RegexArena* arena_;
 };
+
+Bound WholeBound(int64_t value) {
+  Decimal decimal;
+  decimal.digits = std::to_string(value);
+  decimal.point = static_cast<int64_t>(decimal.digits.size());
+  return {value == 0 ? Decimal{} : decimal};
+}
+
+RegexId WholeNumbers(int64_t first, int64_t last, RegexArena* arena) {
+  if (first > last) return kNothing;
+  return DigitRange(WholeBound(first), WholeBound(last), Fractions::kNone, arena).Plain();
+}
 
 // `e` and an exponent of first to last.
 RegexId Exponent(int64_t first, int64_t last, RegexArena* arena) {
   constexpr int64_t kLeast = -400;
   constexpr int64_t kMost = 307;
-  std::vector<RegexId> up;
-  std::vector<RegexId> down;
-  for (int64_t x = std::max(first, kLeast); x <= std::min(last, kMost); ++x) {
-    (x < 0 ? down : up).push_back(arena->Literal(std::to_string(x < 0 ? -x : x)));
-  }
+  first = std::max(first, kLeast);
+  last = std::min(last, kMost);
+  const RegexId up = WholeNumbers(std::max<int64_t>(first, 0), last, arena);
+  const RegexId down = WholeNumbers(std::max<int64_t>(-last, 1), -first, arena);
   const RegexId plus = arena->Repeat(arena->Literal("+"), 0, 1);
   const RegexId zeros = arena->Repeat(arena->Literal("0"), 0, -1);
-  const RegexId positive[] = {plus, zeros, arena->Either(up)};
-  const RegexId negative[] = {arena->Literal("-"), zeros, arena->Either(down)};
+  const RegexId positive[] = {plus, zeros, up};
+  const RegexId negative[] = {arena->Literal("-"), zeros, down};
   ByteSet e;
   e.Add('e');
   e.Add('E');
@@ -188,13 +202,17 @@ RegexId Exponent(int64_t first, int64_t last, RegexArena* arena) {
                        arena->Either(arena->Concat(positive), arena->Concat(negative)));
 }
 
-// A mantissa with the exponents that it may have; of whole values when `integer`.
+// A mantissa (kAnything: any) with the exponents that it may have; of whole values when `integer`.
 RegexId WithExponent(RegexId mantissa, int64_t first, int64_t last, bool integer,
                      RegexArena* arena) {
   constexpr int64_t kFractionDigits = 16;
-  if (!integer) return arena->Concat(mantissa, Exponent(first, last, arena));
+  if (first > last) return kNothing;
   const RegexId one = arena->Bytes(ByteSet::Range('1', '9'));
   const RegexId digit = arena->Bytes(ByteSet::Range('0', '9'));
+  if (!integer) {
+    if (mantissa == kAnything) mantissa = DigitRange({}, {}, Fractions::kAny, arena).Mantissa();
+    return arena->Concat(mantissa, Exponent(first, last, arena));
+  }
   const RegexId fraction =
       arena->Concat(arena->Literal("."), arena->Repeat(digit, 1, kFractionDigits));
   const RegexId short_ones = arena->Both(mantissa, one);
@@ -214,7 +232,7 @@ RegexId Scientific(const MaybeBound& low, const MaybeBound& high, bool integer, 
     MaybeBound to = use_high ? high : std::nullopt;
     if (from) from->value.point = 1;
     if (to) to->value.point = 1;
-    return DigitRange(from, to, false, arena).Mantissa();
+    return DigitRange(from, to, Fractions::kAny, arena).Mantissa();
   };
   const bool has_low = low && !low->value.zero();
   const int64_t first = has_low ? low->value.point - 1 : INT32_MIN;
@@ -223,7 +241,7 @@ RegexId Scientific(const MaybeBound& low, const MaybeBound& high, bool integer, 
     return WithExponent(digits, from, to, integer, arena);
   };
   if (first == last) return part(mantissa(true, true), first, first);
-  std::vector<RegexId> choices = {part(mantissa(false, false), first + 1, last - 1)};
+  std::vector<RegexId> choices = {part(kAnything, first + 1, last - 1)};
   if (has_low) choices.push_back(part(mantissa(true, false), first, first));
   if (high) choices.push_back(part(mantissa(false, true), last, last));
   return arena->Either(choices);
@@ -252,7 +270,9 @@ RegexId Magnitudes(Range range, bool integer, bool exponents, RegexArena* arena)
   if (Contradict(range.low, range.high)) return kNothing;
   const Bound zero = {};
   if (Contradict(zero, range.high)) return kNothing;
-  const RegexId plain = DigitRange(range.low, range.high, integer, arena).Plain();
+  const RegexId plain =
+      DigitRange(range.low, range.high, integer ? Fractions::kZeros : Fractions::kAny, arena)
+          .Plain();
   if (!exponents) return plain;
   return arena->Either(plain, Scientific(range.low, range.high, integer, arena));
 }
@@ -283,7 +303,7 @@ Result<Range> RangeOf(const NumberBounds& bounds) {
 RegexId AnyNumber(RegexArena* arena) {
   const RegexId digit = arena->Bytes(ByteSet::Range('0', '9'));
   const RegexId digits = arena->Repeat(digit, 1, -1);
-  const RegexId plain = DigitRange({}, {}, false, arena).Plain();
+  const RegexId plain = DigitRange({}, {}, Fractions::kAny, arena).Plain();
   ByteSet e;
   e.Add('e');
   e.Add('E');

@@ -90,7 +90,7 @@ std::optional<RegexId> RegexArena::Join(RegexId first, RegexId second) {
     std::string text;
     s.AppendText(first, &text);
     s.AppendText(second, &text);
-    return s.Literal(text);
+    return s.Spend(static_cast<int64_t>(text.size())) ? kNothing : s.Literal(text);
   }
   const RegexNode a = s.at(first);
   const RegexNode b = s.at(second);
@@ -149,6 +149,7 @@ RegexId RegexArena::Concat(std::span<const RegexId> parts) {
     if (end - begin > 1) {
       std::string text;
       for (size_t i = begin; i < end; ++i) s.AppendText(flat[i], &text);
+      if (s.Spend(static_cast<int64_t>(text.size()))) return kNothing;
       next = s.Literal(text);
     }
     result = Prepend(next, result);

@@ -23,7 +23,7 @@ void Rules::AddAlternative(int32_t rule, std::vector<Symbol> symbols) {
   rules_[static_cast<size_t>(rule)].alternatives.push_back(std::move(symbols));
 }
 
-Symbol Rules::Sequence(std::span<const Symbol> parts, std::string name) {
+std::vector<Symbol> Rules::Joined(std::span<const Symbol> parts) {
   std::vector<Symbol> joined;
   std::vector<RegexId> run;  // of neighbours that are regular
   const auto end_run = [&] {
@@ -39,7 +39,12 @@ Symbol Rules::Sequence(std::span<const Symbol> parts, std::string name) {
     }
   }
   end_run();
-  if (joined.size() > 1) std::erase_if(joined, IsEmptyString);
+  std::erase_if(joined, IsEmptyString);
+  return joined;
+}
+
+Symbol Rules::Sequence(std::span<const Symbol> parts, std::string name) {
+  std::vector<Symbol> joined = Joined(parts);
   if (joined.empty()) return Regex(kEmptyString);
   if (joined.size() == 1) return joined[0];
   const int32_t rule = NewRule(std::move(name));

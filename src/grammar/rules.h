@@ -54,6 +54,9 @@ class Rules {
   // number of rules is O(log max) or O(min + max), never more; unlimited tails are left-recursive.
   Symbol Repeat(Symbol of, int64_t min, int64_t max, const Symbol* separator = nullptr);
 
+  // `parts` with neighbours that are regular made one expression, and without empty strings.
+  std::vector<Symbol> Joined(std::span<const Symbol> parts);
+
   int64_t SymbolCount() const;  // of all alternatives
 
  private:

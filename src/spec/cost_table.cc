@@ -68,12 +68,32 @@ void CostTable::FillCells(std::span<const CostPoint> steps) {
   cells_.assign(sequences_.size() * rows_.size(), std::numeric_limits<double>::quiet_NaN());
   for (const CostPoint& p : steps)
     cells_[PlaceOf(sequences_, p.sequences) * rows_.size() + PlaceOf(rows_, p.rows)] = p.seconds;
-  MakeMonotone(sequences_.size(), rows_.size(), &cells_);
+  const std::vector<double> guesses = LinearGuesses(cells_);
+  MakeMonotone(sequences_.size(), rows_.size(), &cells_, guesses);
   const size_t last = rows_.size() - 1;
   if (last == 0) return;
   const auto gap = static_cast<double>(rows_[last] - rows_[last - 1]);
   for (size_t s = 0; s < sequences_.size(); ++s)
     slope_ = std::max(slope_, (Cell(s, last) - Cell(s, last - 1)) / gap);
+}
+
+// Between two measurements with the same number of sequences: linear in rows. NaN elsewhere.
+std::vector<double> CostTable::LinearGuesses(std::span<const double> measured) const {
+  const size_t width = rows_.size();
+  std::vector<double> guesses(measured.size(), std::numeric_limits<double>::quiet_NaN());
+  for (size_t line = 0; line < measured.size(); line += width) {
+    size_t before = width;  // none yet
+    for (size_t x = 0; x < width; ++x) {
+      if (std::isnan(measured[line + x])) continue;
+      for (size_t hole = before + 1; before < width && hole < x; ++hole) {
+        const auto gap = static_cast<double>(rows_[x] - rows_[before]);
+        const double share = static_cast<double>(rows_[hole] - rows_[before]) / gap;
+        guesses[line + hole] = Mix(measured[line + before], measured[line + x], share);
+      }
+      before = x;
+    }
+  }
+  return guesses;
 }
 
 void CostTable::FitDrafts(std::span<const DraftPoint> drafts) {

@@ -55,7 +55,8 @@ Result<CostProfile> ReadCostProfile(const std::filesystem::path& folder, std::st
                                     std::string_view options);
 Status WriteCostProfile(const std::filesystem::path& folder, const CostProfile& profile);
 
-// Times that never fall when sequences or rows grow.
+// Times that never fall when sequences or rows grow: of all such tables one that changes the
+// measurements least (monotone_grid.h).
 class CostTable {
  public:
   // A valid profile.
@@ -72,6 +73,7 @@ class CostTable {
   }
   double StepSecondsAt(size_t sequences, double rows) const;
   void FillCells(std::span<const CostPoint> steps);
+  std::vector<double> LinearGuesses(std::span<const double> measured) const;
   void FitDrafts(std::span<const DraftPoint> drafts);
 
   std::vector<int64_t> graph_rows_;

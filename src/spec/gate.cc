@@ -7,29 +7,48 @@
 namespace thalweg::spec {
 namespace {
 
-constexpr double kNewShare = 1.0 / 16;  // of a new block in the record
+constexpr double kLeastShare = 1.0 / 16;  // of something new in the record
 
 }  // namespace
 
+SurvivalRecord::SurvivalRecord(size_t slots) : survival_(slots) {
+  double survival = 1;
+  for (double& s : survival_) s = survival *= kUsualAcceptance;
+}
+
+// The mean of all at first, with what is usual as one of them.
+double SurvivalRecord::NextShare() {
+  return std::max(kLeastShare, 1 / static_cast<double>(++observations_ + 1));
+}
+
 void SurvivalRecord::Observe(int64_t verified, int64_t accepted) {
   TW_CHECK_LE(accepted, verified);
+  if (verified == 0) return;
   // Whatever comes behind a rejected draft would not have survived, verified or not.
   const bool rejected = accepted < verified;
+  const double share = NextShare();
   double before = 1;
   for (size_t k = 0; k < survival_.size(); ++k) {
     const auto slot = static_cast<int64_t>(k);
     double& s = survival_[k];
-    if (slot < verified || rejected) s += ((slot < accepted ? 1 : 0) - s) * kNewShare;
+    if (slot < verified || rejected) s += ((slot < accepted ? 1 : 0) - s) * share;
     s = before = std::min(s, before);
   }
 }
 
+void SurvivalRecord::Predict(std::span<const double> survival) {
+  TW_CHECK_EQ(survival.size(), survival_.size());
+  const double share = NextShare();
+  for (size_t k = 0; k < survival_.size(); ++k)
+    survival_[k] += (survival[k] - survival_[k]) * share;
+}
+
 bool LoadGate::Step(const Budget& budget) {
-  const bool pays = budget.drafts > 0 && budget.gain() >= (open_ ? 1 : kLeastGain);
-  against_ = pays == open_ ? 0 : against_ + 1;
-  if (against_ >= kPatience) {
+  const double loss = open_ ? 1 - budget.gain() : budget.gain() - kLeastGain;
+  loss_ = std::max(0.0, loss_ + loss);
+  if (loss_ >= kLoss) {
     open_ = !open_;
-    against_ = 0;
+    loss_ = 0;
     closed_steps_ = 0;
   }
   if (open_) return true;

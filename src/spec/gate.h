@@ -11,26 +11,35 @@
 
 namespace thalweg::spec {
 
-// What the drafts of a sequence have been worth: survival by slot, recent blocks counting most.
-// Budgets are chosen from it where no confidences of an earlier step are at hand.
+// What the drafts of a sequence have been worth: survival by slot, what was observed most recently
+// counting most. Budgets are chosen from it where no confidences of an earlier step are at hand.
 class SurvivalRecord {
  public:
-  // Before anything is known drafts are taken to be accepted.
-  explicit SurvivalRecord(size_t slots) : survival_(slots, 1.0) {}
+  // Before anything is known each draft is taken to be accepted as often as published of this model
+  // (spec/decoding.md 1.8: 70 % of first drafts, 10 % of seventh).
+  static constexpr double kUsualAcceptance = 0.72;
+  explicit SurvivalRecord(size_t slots);
+
   // A verified block. Slots behind those that were verified keep at most the survival of the last.
   void Observe(int64_t verified, int64_t accepted);
+  // What confidences say of a block, verified or not: survival by slot.
+  void Predict(std::span<const double> survival);
   std::span<const double> survival() const { return survival_; }
 
  private:
+  double NextShare();
+
   std::vector<double> survival_;
+  int64_t observations_ = 0;
 };
 
-// Whether blocks are drafted at all. It takes kPatience steps in a row to change its mind, and
-// tries a step with drafts every kLoadProbe steps without.
+// Whether blocks are drafted at all. It changes its mind when what the present state loses against
+// the other adds up to kLoss steps: at once where the difference is large, slowly where it is
+// small. Without drafts it tries a step with them every kLoadProbe steps.
 class LoadGate {
  public:
   static constexpr double kLeastGain = 1.02;  // to start; below 1 it stops
-  static constexpr int kPatience = 8;
+  static constexpr double kLoss = 0.25;
   static constexpr int64_t kLoadProbe = 256;
 
   // Once a step, with the budget that the step would have; whether to draft in it.
@@ -39,7 +48,7 @@ class LoadGate {
 
  private:
   bool open_ = true;
-  int against_ = 0;  // steps in a row that speak for the other state
+  double loss_ = 0;
   int64_t closed_steps_ = 0;
 };
 

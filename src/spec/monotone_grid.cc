@@ -13,8 +13,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Grid {
  public:
-  Grid(size_t height, size_t width, std::vector<double>* values)
-      : height_(height), width_(width), values_(*values) {
+  Grid(size_t height, size_t width, std::span<const double> guesses, std::vector<double>* values)
+      : height_(height), width_(width), guesses_(guesses), values_(*values) {
     TW_CHECK_EQ(values->size(), height * width);
   }
 
@@ -54,6 +54,13 @@ class Grid {
     }
   }
 
+  // Of a cell between measurements. Where those are out of order the middle decides.
+  double Inner(size_t at) const {
+    const double low = floor_[at], high = ceiling_[at];
+    const bool guessed = !guesses_.empty() && !std::isnan(guesses_[at]) && low < high;
+    return guessed ? std::clamp(guesses_[at], low, high) : low + (high - low) / 2;
+  }
+
   // Cells with a measurement behind them, last ones first: the middle, or the smaller of the
   // neighbours behind.
   void FillBelow() {
@@ -63,7 +70,7 @@ class Grid {
         values_[at] = kInfinity;
         if (ceiling_[at] == kInfinity) continue;
         if (floor_[at] > -kInfinity) {
-          values_[at] = floor_[at] + (ceiling_[at] - floor_[at]) / 2;
+          values_[at] = Inner(at);
           continue;
         }
         if (y + 1 < height_) values_[at] = std::min(values_[at], values_[At(y + 1, x)]);
@@ -87,6 +94,7 @@ class Grid {
 
   size_t height_;
   size_t width_;
+  std::span<const double> guesses_;
   std::vector<double>& values_;
   std::vector<double> floor_ = {};
   std::vector<double> ceiling_ = {};
@@ -94,8 +102,11 @@ class Grid {
 
 }  // namespace
 
-void MakeMonotone(size_t height, size_t width, std::vector<double>* values) {
-  Grid(height, width, values).Fit();
+void MakeMonotone(size_t height, size_t width, std::vector<double>* values,
+                  std::span<const double> guesses) {
+  Grid(height, width, guesses, values).Fit();
+  // Guesses may disagree with each other, never with measurements.
+  if (!guesses.empty()) Grid(height, width, {}, values).Fit();
 }
 
 }  // namespace thalweg::spec

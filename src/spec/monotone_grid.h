@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 namespace thalweg::spec {
@@ -10,6 +11,9 @@ namespace thalweg::spec {
 // number, never below its left or upper neighbour. Measured cells get the middle between the
 // largest measurement that should not exceed them and the smallest that they should not exceed: of
 // all monotone tables none has a smaller largest change. Monotone measurements stay as they are.
-void MakeMonotone(size_t height, size_t width, std::vector<double>* values);
+// guesses: [height, width] or empty; what to put where nothing was measured, as far as the
+// measurements before and behind allow. NaN, and empty: the middle between them.
+void MakeMonotone(size_t height, size_t width, std::vector<double>* values,
+                  std::span<const double> guesses = {});
 
 }  // namespace thalweg::spec

@@ -14,12 +14,13 @@ RingSpans RingSlots(int64_t begin, int64_t end, int64_t ring_rows) {
 }
 
 bool MayGoOn(const StateSizes& s, int64_t length, int64_t written) {
-  if (!RingHolds(OldestForDrafts(length, s.window), written, s.ring_rows)) return false;
+  if (!RingHolds(OldestForDrafts(length, s.window), length, written, s.ring_rows)) return false;
   if (s.pending_rows > 0 && !HalfHolds(length, written, s.pending_rows)) return false;
-  return HistoryHolds(length, written, s.history_tokens, s.history_rows);
+  return RingHolds(OldestForHistory(length, s.history_tokens), length, written, s.history_rows);
 }
 
 int64_t FurthestRow(const StateSizes& s, int64_t length) {
+  TW_CHECK(length > 0 && s.window > 0);  // something is needed, so there is an end
   int64_t written = length;
   while (MayGoOn(s, length, written + 1)) ++written;
   return written;

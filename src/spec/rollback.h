@@ -44,10 +44,10 @@ inline int64_t OldestForDrafts(int64_t length, int64_t window) {
   return length - window > 0 ? length - window : 0;
 }
 
-// Rows were written up to `written`, and `length` of them stay. Whether a ring still holds
-// everything from `oldest` to `length`: a row at w takes the place of w - ring_rows.
-inline bool RingHolds(int64_t oldest, int64_t written, int64_t ring_rows) {
-  return written - ring_rows <= oldest;
+// Rows were written up to `written`, and `length` of them stay. Whether a ring still holds [oldest,
+// length), of which there may be none: a row at w takes the place of w - ring_rows.
+inline bool RingHolds(int64_t oldest, int64_t length, int64_t written, int64_t ring_rows) {
+  return oldest >= length || written - ring_rows <= oldest;
 }
 
 // Groups of two tokens (layers of ratio 2). Group g has tokens 2g and 2g + 1; behind the first its
@@ -72,11 +72,9 @@ inline StaleRows StaleCompressed(int64_t length, int64_t written, int64_t ratio)
   return {.begin = length / ratio, .end = written / ratio};
 }
 
-// Whether the token ids that the Engram hash of the next row looks back on are there.
-inline bool HistoryHolds(int64_t length, int64_t written, int64_t history_tokens,
-                         int64_t history_rows) {
-  const int64_t oldest = length - history_tokens > 0 ? length - history_tokens : 0;
-  return written - history_rows <= oldest;
+// The oldest token id that the Engram hash of the next row looks back on.
+inline int64_t OldestForHistory(int64_t length, int64_t history_tokens) {
+  return length - history_tokens > 0 ? length - history_tokens : 0;
 }
 
 // Sizes of one sequence's bounded state.
@@ -92,7 +90,7 @@ struct StateSizes {
 // `length`, for the target and the draft module.
 bool MayGoOn(const StateSizes& sizes, int64_t length, int64_t written);
 
-// The furthest that rows may be written while a sequence may still have to go on from `length`.
+// The furthest that rows may be written while a sequence may still have to go on from `length` > 0.
 int64_t FurthestRow(const StateSizes& sizes, int64_t length);
 
 }  // namespace thalweg::spec

@@ -1,6 +1,7 @@
 #include "spec/verification.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/check.h"
 
@@ -35,27 +36,68 @@ std::vector<Slot> Candidates(std::span<const double> survivals, std::span<const 
   return candidates;
 }
 
+// What a step would cost and bring with some drafts.
+class Candidate {
+ public:
+  Candidate(const CostTable& costs, const StepLoad& load)
+      : costs_(costs),
+        load_(load),
+        rows_(load.sequences + load.other_rows),
+        plain_tokens_(static_cast<double>(load.sequences + load.other_samples)),
+        drafting_(costs.DraftSeconds(load.drafting)),
+        plain_rate_(plain_tokens_ / costs.StepSeconds(load.sequences, rows_)) {
+    TW_CHECK_GE(load.sequences + load.other_samples, 1);
+  }
+
+  Budget With(int64_t drafts, double gained) const {
+    return {.drafts = drafts,
+            .tokens = plain_tokens_ + gained,
+            .seconds = drafting_ + costs_.StepSeconds(load_.sequences, rows_ + drafts),
+            .plain_rate = plain_rate_};
+  }
+
+ private:
+  const CostTable& costs_;
+  const StepLoad& load_;
+  int64_t rows_;
+  double plain_tokens_;
+  double drafting_;
+  double plain_rate_;
+};
+
+std::vector<double> BestFirst(std::span<const double> survivals) {
+  std::vector<double> sorted(survivals.begin(), survivals.end());
+  std::sort(sorted.begin(), sorted.end(), std::greater<>());
+  return sorted;
+}
+
+int64_t MostDrafts(const StepLoad& load, std::span<const double> survivals, int64_t wanted) {
+  return std::min({static_cast<int64_t>(survivals.size()), load.max_drafts, wanted});
+}
+
 }  // namespace
+
+Budget BudgetOf(const CostTable& costs, const StepLoad& load, std::span<const double> survivals,
+                int64_t drafts) {
+  const Candidate candidate(costs, load);
+  const std::vector<double> sorted = BestFirst(survivals);
+  const int64_t most = MostDrafts(load, sorted, drafts);
+  double gained = 0;
+  for (int64_t k = 0; k < most; ++k) gained += sorted[static_cast<size_t>(k)];
+  return candidate.With(most, gained);
+}
 
 Budget ChooseBudget(const CostTable& costs, const StepLoad& load,
                     std::span<const double> survivals) {
-  TW_CHECK_GE(load.sequences + load.other_samples, 1);
-  std::vector<double> sorted(survivals.begin(), survivals.end());
-  std::sort(sorted.begin(), sorted.end(), std::greater<>());
-  const int64_t rows = load.sequences + load.other_rows;
-  const auto sampling = static_cast<double>(load.sequences + load.other_samples);
-  const double drafting = costs.DraftSeconds(load.drafting);
-  const double plain = costs.StepSeconds(load.sequences, rows);
-  Budget best = {.tokens = sampling, .seconds = drafting + plain, .plain_rate = sampling / plain};
-  const auto most = std::min(static_cast<int64_t>(sorted.size()), load.max_drafts);
-  double tokens = sampling;
+  const Candidate candidate(costs, load);
+  const std::vector<double> sorted = BestFirst(survivals);
+  const int64_t most = MostDrafts(load, sorted, load.max_drafts);
+  Budget best = candidate.With(0, 0);
+  double gained = 0;
   for (int64_t k = 1; k <= most; ++k) {
-    tokens += sorted[static_cast<size_t>(k - 1)];
-    const double seconds = drafting + costs.StepSeconds(load.sequences, rows + k);
-    if (tokens / seconds <= best.rate()) continue;
-    best.drafts = k;
-    best.tokens = tokens;
-    best.seconds = seconds;
+    gained += sorted[static_cast<size_t>(k - 1)];
+    const Budget budget = candidate.With(k, gained);
+    if (budget.rate() > best.rate()) best = budget;
   }
   return best;
 }

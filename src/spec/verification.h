@@ -35,6 +35,10 @@ struct Budget {
   double gain() const { return rate() / plain_rate; }
 };
 
+// The step with the `drafts` highest survivals verified, or with all of them.
+Budget BudgetOf(const CostTable& costs, const StepLoad& load, std::span<const double> survivals,
+                int64_t drafts);
+
 // The number of drafts with the highest expected rate of tokens, of equal ones the smallest.
 // survivals: of every slot of every sequence that drafts, of earlier steps, in any order; the sum
 // is taken from the largest down, so order changes no bit.

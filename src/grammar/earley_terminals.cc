@@ -1,0 +1,189 @@
+#include "grammar/earley_terminals.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace thalweg::grammar {
+namespace {
+
+// Expressions that may be looked at to learn whether a derivative is empty.
+constexpr int64_t kMostStates = 1 << 16;
+// Steps of the arena in one operation: tenths of a second.
+constexpr int64_t kMostSteps = 50'000'000;
+constexpr int32_t kMostExceptions = 8;
+
+Status TooComplex() {
+  return base::ResourceExhausted(
+      fmt::format("an expression of the constraint takes more than {} steps to follow: use smaller "
+                  "intersections, exclusions or repetitions",
+                  kMostSteps));
+}
+
+}  // namespace
+
+Terminals::Terminals(RegexArena* arena, const Vocabulary::Trie& trie)
+    : arena_(*arena), trie_(trie), arena_bytes_(arena->bytes()) {
+  uniforms_.push_back(nullptr);
+  std::array<uint8_t, 256> labels = {};
+  all_alike_ = Intern(labels);
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<uint8_t>(i);
+  bytes_apart_ = Intern(labels);
+}
+
+void Terminals::StartWork() {
+  failure_ = {};
+  arena_.LimitWork(kMostSteps);
+}
+
+int64_t Terminals::bytes() const { return bytes_ + arena_.bytes() - arena_bytes_; }
+
+// `labels` renumbered by first occurrence are the key, so that equal partitions are one.
+const Partition* Terminals::Intern(const std::array<uint8_t, 256>& labels) {
+  auto partition = std::make_unique<Partition>();
+  std::array<int32_t, 256> renamed;
+  renamed.fill(-1);
+  for (size_t byte = 0; byte < 256; ++byte) {
+    int32_t& name = renamed[labels[byte]];
+    if (name < 0) {
+      name = partition->count++;
+      partition->representative[static_cast<size_t>(name)] = static_cast<uint8_t>(byte);
+    }
+    partition->class_of[byte] = static_cast<uint8_t>(name);
+  }
+  auto [at, is_new] = partitions_.try_emplace(partition->class_of);
+  if (is_new) {
+    partition->number = static_cast<int32_t>(partitions_.size()) - 1;
+    at->second = std::move(partition);
+    bytes_ += static_cast<int64_t>(sizeof(Partition)) + 320;
+  }
+  return at->second.get();
+}
+
+const Partition* Terminals::Product(const Partition* a, const Partition* b) {
+  if (a == b || b == all_alike_) return a;
+  if (a == all_alike_) return b;
+  const Partition*& product = products_[std::minmax(a->number, b->number)];
+  if (product != nullptr) return product;
+  std::map<std::pair<uint8_t, uint8_t>, uint8_t> names;
+  std::array<uint8_t, 256> labels;
+  for (size_t byte = 0; byte < 256; ++byte) {
+    const auto name = static_cast<uint8_t>(names.size());
+    labels[byte] = names.try_emplace({a->class_of[byte], b->class_of[byte]}, name).first->second;
+  }
+  return product = Intern(labels);
+}
+
+const Terminal* Terminals::Of(RegexId expression) {
+  const auto index = static_cast<size_t>(expression);
+  if (index >= terminals_.size()) {
+    bytes_ += static_cast<int64_t>((index + 1 - terminals_.size()) * sizeof(terminals_[0]));
+    terminals_.resize(index + 1);
+  }
+  if (terminals_[index] == nullptr) {
+    std::unique_ptr<Terminal> made = Make(expression);
+    if (made == nullptr) return nullptr;
+    bytes_ += static_cast<int64_t>(sizeof(Terminal) + made->next.size() * sizeof(RegexId));
+    terminals_[index] = std::move(made);
+  }
+  return terminals_[index].get();
+}
+
+std::unique_ptr<Terminal> Terminals::Make(RegexId expression) {
+  auto terminal = std::make_unique<Terminal>();
+  const RegexArena::Classes classes = arena_.ClassesOf(expression);
+  terminal->partition = Intern(classes.class_of);
+  terminal->nullable = arena_.Nullable(expression);
+  const Partition& partition = *terminal->partition;
+  for (size_t c = 0; c < static_cast<size_t>(partition.count); ++c) {
+    const RegexId next = arena_.Derivative(expression, partition.representative[c]);
+    const std::optional<bool> nothing = arena_.IsNothing(next, kMostStates);
+    if (arena_.exhausted() || !nothing.has_value()) {
+      failure_ = TooComplex();
+      return nullptr;
+    }
+    terminal->next.push_back(*nothing ? kNothing : next);
+  }
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (terminal->next[partition.class_of[byte]] != kNothing) {
+      terminal->live.Add(static_cast<uint8_t>(byte));
+    }
+  }
+  return terminal;
+}
+
+const Uniform* Terminals::UniformOf(RegexId expression, int32_t alphabet) {
+  const Terminal* terminal = Of(expression);
+  if (terminal == nullptr) return nullptr;
+  const auto a = static_cast<size_t>(alphabet);
+  if (terminal->uniform[a] == 0) {
+    std::unique_ptr<Uniform> made = MakeUniform(*terminal, alphabet);
+    if (!failure_.ok()) return nullptr;
+    const auto index = static_cast<int32_t>(uniforms_.size());
+    uniforms_.push_back(std::move(made));
+    bytes_ += static_cast<int64_t>(sizeof(Uniform) + sizeof(void*));
+    terminals_[static_cast<size_t>(expression)]->uniform[a] = index;
+  }
+  return uniforms_[static_cast<size_t>(terminal->uniform[a])].get();
+}
+
+std::unique_ptr<Uniform> Terminals::MakeUniform(const Terminal& terminal, int32_t alphabet) {
+  const Alphabet& of = trie_.alphabets[static_cast<size_t>(alphabet)];
+  auto uniform = std::make_unique<Uniform>();
+  uniform->next = MostCommon(terminal, of.ascii);
+  int32_t exceptions = 0;
+  for (int byte = 0; byte < 128; ++byte) {
+    const auto b = static_cast<uint8_t>(byte);
+    if (!of.ascii.Has(b) || terminal.Next(b) == uniform->next) continue;
+    if (!trie_.exceptions.Has(b) || ++exceptions > kMostExceptions) return uniform;
+    uniform->exceptions.Add(b);
+  }
+  if (of.beyond_ascii) {
+    for (const CharacterSequence& sequence : CharacterSequences()) {
+      for (int byte = sequence.bytes[0].first; byte <= sequence.bytes[0].last; ++byte) {
+        const RegexId next = terminal.Next(static_cast<uint8_t>(byte));
+        if (!OnlyLeadsTo(next, uniform->next, sequence, 1)) return uniform;
+      }
+    }
+  }
+  uniform->holds = true;
+  return uniform;
+}
+
+// What most bytes of `of` lead to, if it is more than half of them (Boyer and Moore 1981).
+RegexId Terminals::MostCommon(const Terminal& terminal, const ByteSet& of) const {
+  RegexId candidate = kNothing;
+  int32_t votes = 0;
+  for (int byte = 0; byte < 128; ++byte) {
+    if (!of.Has(static_cast<uint8_t>(byte))) continue;
+    const RegexId next = terminal.Next(static_cast<uint8_t>(byte));
+    if (votes == 0) candidate = next;
+    votes += next == candidate ? 1 : -1;
+  }
+  return candidate;
+}
+
+// Whether every string of sequence.bytes[at..] leads from the expression `from` to `to`, and no
+// text ends in the middle of one.
+bool Terminals::OnlyLeadsTo(RegexId from, RegexId to, const CharacterSequence& sequence,
+                            int32_t at) {
+  if (at == sequence.length) return from == to;
+  if (from == kNothing) return to == kNothing;
+  if (to == kNothing) return false;  // something may live beyond, but need not be found out
+  const Terminal* terminal = Of(from);
+  if (terminal == nullptr || terminal->nullable) return false;
+  const ByteRange range = sequence.bytes[static_cast<size_t>(at)];
+  RegexId before = -1;
+  for (int byte = range.first; byte <= range.last; ++byte) {
+    const RegexId next = terminal->Next(static_cast<uint8_t>(byte));
+    if (next == before) continue;
+    if (!OnlyLeadsTo(next, to, sequence, at + 1)) return false;
+    before = next;
+  }
+  return true;
+}
+
+}  // namespace thalweg::grammar

@@ -1,0 +1,95 @@
+#include "grammar/mask_walk.h"
+
+namespace thalweg::grammar {
+namespace {
+
+void SetBit(Mask* mask, int32_t token) {
+  (*mask)[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
+}
+
+void ClearBit(Mask* mask, int32_t token) {
+  (*mask)[static_cast<size_t>(token) / 32] &= ~(uint32_t{1} << (token % 32));
+}
+
+}  // namespace
+
+void MaskWalk::SetTokens(const ByteTrie& trie, int32_t first, int32_t last, uint32_t prefixes) {
+  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+    if ((prefixes >> trie.prefixes[i] & 1) != 0) SetBit(&mask_, trie.tokens[i]);
+  }
+}
+
+void MaskWalk::ClearTokens(const ByteTrie& trie, int32_t first, int32_t last) {
+  for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
+    ClearBit(&mask_, trie.tokens[i]);
+  }
+}
+
+void MaskWalk::Clear(const ByteTrie& trie) {
+  ClearTokens(trie, 0, static_cast<int32_t>(trie.tokens.size()));
+}
+
+// The row is that of the node at `depth`.
+bool MaskWalk::Open(std::vector<Rows::Table*>* path, int32_t depth, int32_t row) {
+  Rows::Table* table = rows_.TableOf(row);
+  (*path)[static_cast<size_t>(depth)] = table;
+  return table != nullptr;
+}
+
+bool MaskWalk::Walk(const ByteTrie& trie, int32_t row, uint32_t prefixes) {
+  path_.resize(static_cast<size_t>(trie.deepest) + 1);
+  return Open(&path_, 0, row) && WalkFrom(trie, 1, trie.size(), prefixes);
+}
+
+// Nodes [begin, end) are whole subtrees; path_ holds what is above them.
+bool MaskWalk::WalkFrom(const ByteTrie& trie, int32_t begin, int32_t end, uint32_t prefixes) {
+  const ByteTrie::Node* const nodes = trie.nodes.data();
+  for (int32_t i = begin; i < end;) {
+    const ByteTrie::Node& node = nodes[i];
+    if ((node.prefixes & prefixes) == 0) {
+      i = node.skip;
+      continue;
+    }
+    const int32_t row = rows_.Next(path_[static_cast<size_t>(node.depth) - 1], node.byte);
+    if (row < 0) {
+      if (row == Rows::kFailed) return false;
+      i = node.skip;
+      continue;
+    }
+    SetTokens(trie, node.first_token, nodes[i + 1].first_token, prefixes);
+    if (node.skip > i + 1 && !Open(&path_, node.depth, row)) return false;
+    ++i;
+  }
+  return true;
+}
+
+bool MaskWalk::Change(const ByteTrie& trie, int32_t from, int32_t to) {
+  const size_t depths = static_cast<size_t>(trie.deepest) + 1;
+  path_.resize(depths);
+  from_.resize(depths);
+  if (!Open(&path_, 0, to) || !Open(&from_, 0, from)) return false;
+  for (int32_t node = 1; node < trie.size();) {
+    if (!ChangeNode(trie, &node)) return false;
+  }
+  return true;
+}
+
+// Moves *node on: to its first child where both may continue and differ.
+bool MaskWalk::ChangeNode(const ByteTrie& trie, int32_t* at) {
+  const ByteTrie::Node& node = trie.nodes[static_cast<size_t>(*at)];
+  const auto above = static_cast<size_t>(node.depth) - 1;
+  const int32_t to = rows_.Next(path_[above], node.byte);
+  const int32_t from = rows_.Next(from_[above], node.byte);
+  if (to == Rows::kFailed || from == Rows::kFailed) return false;
+  if (to >= 0 && from >= 0 && to != from) {
+    ++*at;
+    if (*at == node.skip) return true;
+    return Open(&path_, node.depth, to) && Open(&from_, node.depth, from);
+  }
+  const int32_t begin = std::exchange(*at, node.skip);
+  if (to == from) return true;
+  if (to < 0) ClearTokens(trie, node.first_token, trie.FirstToken(node.skip));
+  return to < 0 || WalkFrom(trie, begin, node.skip, kEveryPrefix);
+}
+
+}  // namespace thalweg::grammar

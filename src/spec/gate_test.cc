@@ -1,0 +1,114 @@
+// Drafting stops where it does not pay and starts where it does, with patience in between; what
+// speaks against it is looked at again from time to time; the answers follow from what was observed
+// alone.
+#include "spec/gate.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "spec/test_world.h"
+
+namespace thalweg::spec {
+namespace {
+
+// A budget whose drafts bring that gain.
+Budget WithGain(double gain) {
+  return {.drafts = 3, .tokens = gain, .seconds = 1, .plain_rate = 1};
+}
+
+// Steps until the gate changes its mind.
+int StepsUntil(LoadGate* gate, bool open, double gain) {
+  for (int i = 1; i < 1000; ++i) {
+    gate->Step(WithGain(gain));
+    if (gate->open() == open) return i;
+  }
+  return -1;
+}
+
+TEST(LoadGate, ClosesAndOpensWhenWhatIsLostAddsUp) {
+  LoadGate gate;
+  EXPECT_TRUE(gate.open());
+  EXPECT_EQ(StepsUntil(&gate, false, 0.5), 1);
+  EXPECT_EQ(StepsUntil(&gate, true, 2), 1);
+  EXPECT_NEAR(StepsUntil(&gate, false, 0.95), 5, 1);
+  EXPECT_NEAR(StepsUntil(&gate, true, 1.07), 5, 1);
+  EXPECT_EQ(StepsUntil(&gate, false, 1.005), -1);  // enough to go on
+  EXPECT_NEAR(StepsUntil(&gate, false, 0.99), 25, 1);
+  EXPECT_EQ(StepsUntil(&gate, true, 1.015), -1);  // not enough to start
+}
+
+TEST(LoadGate, GainsMakeUpForLosses) {
+  LoadGate gate;
+  for (int i = 0; i < 200; ++i) {
+    gate.Step(WithGain(0.9));
+    gate.Step(WithGain(1.1));
+  }
+  EXPECT_TRUE(gate.open());
+}
+
+TEST(LoadGate, TriesAgainWhileClosed) {
+  LoadGate gate;
+  EXPECT_FALSE(gate.Step(WithGain(0.5)));
+  int64_t drafted = 0;
+  for (int64_t i = 1; i < 4 * LoadGate::kLoadProbe; ++i)
+    drafted += gate.Step(WithGain(0.5)) ? 1 : 0;
+  EXPECT_EQ(drafted, 4);
+  EXPECT_FALSE(gate.open());
+}
+
+TEST(SequenceGate, PausesLongerAndLongerAndComesBack) {
+  SequenceGate gate;
+  for (int i = 0; i < SequenceGate::kIdleBlocks; ++i) {
+    EXPECT_TRUE(gate.Step());
+    gate.Observe(0);
+  }
+  for (int64_t pause = SequenceGate::kFirstPause; pause <= 1024; pause *= 2) {
+    for (int64_t i = 0; i < std::min(pause, SequenceGate::kLongestPause); ++i)
+      EXPECT_FALSE(gate.Step()) << pause;
+    EXPECT_TRUE(gate.Step());
+    gate.Observe(0);
+  }
+  while (!gate.Step()) {
+  }
+  gate.Observe(2);
+  EXPECT_FALSE(gate.pausing());
+  for (int i = 0; i < SequenceGate::kIdleBlocks - 1; ++i) {
+    gate.Observe(0);
+    EXPECT_TRUE(gate.Step());
+  }
+}
+
+TEST(SurvivalRecord, FollowsWhatHappens) {
+  SurvivalRecord record(3);
+  EXPECT_NEAR(record.survival()[2], std::pow(SurvivalRecord::kUsualAcceptance, 3), 1e-12);
+  for (uint32_t i = 0; i < 4000; ++i) {
+    const int64_t accepted = TestUniform(1, i) < 0.75 ? (TestUniform(1, i, 1) < 0.5 ? 3 : 1) : 0;
+    record.Observe(3, accepted);
+    EXPECT_GE(record.survival()[0], record.survival()[1]);
+    EXPECT_GE(record.survival()[1], record.survival()[2]);
+  }
+  EXPECT_NEAR(record.survival()[0], 0.75, 0.25);
+  EXPECT_NEAR(record.survival()[2], 0.375, 0.25);
+  const double before = record.survival()[2];
+  record.Observe(1, 1);  // says nothing of slot 2
+  EXPECT_EQ(record.survival()[2], before);
+  record.Observe(1, 0);  // says that slot 2 would not have come out
+  EXPECT_LT(record.survival()[2], before);
+  const double after = record.survival()[2];
+  record.Observe(0, 0);
+  EXPECT_EQ(record.survival()[2], after);
+  for (int i = 0; i < 400; ++i) record.Predict(std::vector<double>{0.9, 0.5, 0.1});
+  EXPECT_NEAR(record.survival()[1], 0.5, 1e-6);
+}
+
+TEST(SurvivalRecord, LearnsQuicklyAtFirst) {
+  SurvivalRecord record(2);
+  record.Observe(2, 0);
+  EXPECT_NEAR(record.survival()[0], SurvivalRecord::kUsualAcceptance / 2, 1e-12);
+  record.Predict(std::vector<double>{0, 0});
+  EXPECT_NEAR(record.survival()[0], SurvivalRecord::kUsualAcceptance / 3, 1e-12);
+}
+
+}  // namespace
+}  // namespace thalweg::spec
