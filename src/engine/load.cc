@@ -132,6 +132,7 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   model.max_tokens = sizes.cache_tokens;
   model.checkpoints = sizes.checkpoints;
   TW_ASSIGN(auto executor, exec::ModelExecutor::Create(*parts->checkpoint, model));
+  TW_TRY(executor->SetDrafts({.drafts = options.draft_tokens}));
   exec::ModelExecutor* host = executor.get();
   parts->processors = {
       .add =

@@ -17,6 +17,12 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+int64_t PromptRows(const StepPlan& plan) {
+  int64_t rows = 0;
+  for (const SequenceRows& r : plan.rows) rows += r.known_tokens ? r.count : 0;
+  return rows;
+}
+
 // Rows of a prompt whose every token's log-probability was asked for.
 bool WantsPromptLogprobs(const SequenceRows& rows, const sampling::SequenceState& state) {
   return state.params().prompt_logprobs >= 0 && rows.start < state.prompt_tokens();
@@ -32,11 +38,17 @@ Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(
 }
 
 ModelExecutor::ModelExecutor(std::unique_ptr<model::Model> model)
-    : model_(std::move(model)), slots_(static_cast<size_t>(model_->options().max_sequences)) {
-  if (model_->has_draft()) speculation_ = std::make_unique<Speculation>(model_.get());
-}
+    : model_(std::move(model)), slots_(static_cast<size_t>(model_->options().max_sequences)) {}
 
 ModelExecutor::~ModelExecutor() = default;
+
+Status ModelExecutor::SetDrafts(const DraftOptions& options) {
+  speculation_.reset();
+  if (options.drafts == 0) return {};
+  if (!model_->has_draft()) return base::Unsupported("the model was loaded without a draft module");
+  speculation_ = std::make_unique<Speculation>(model_.get(), options);
+  return {};
+}
 
 void ModelExecutor::RegisterProcessor(const std::string& name, sampling::Processor processor) {
   const std::lock_guard lock(processors_mutex_);
@@ -69,6 +81,7 @@ Status ModelExecutor::BeginMasks(const step::SequenceStart& start, Slot* slot) c
 void ModelExecutor::Close(int32_t number) {
   Slot& s = slot(number);
   if (s.open) model_->pool().Close(s.id);
+  if (s.open && speculation_ != nullptr) speculation_->End(number);
   s = {};
 }
 
@@ -86,7 +99,8 @@ Status ModelExecutor::Open(const step::SequenceStart& start, Slot* slot) {
   slot->open = true;
   slot->decoder_from = start.decoder_from;
   slot->row_limit = start.end_tokens - 1;
-  if (speculation_ != nullptr) speculation_->Begin(start.slot, start.sampling.seeded);
+  if (speculation_ != nullptr)
+    speculation_->Begin(start.slot, start.sequence, start.sampling.seeded);
   TW_TRY(FindProcessor(start.sampling.logits_processor, slot));
   TW_TRY(BeginMasks(start, slot));
   TW_TRY(sampling::Validate(start.sampling, model_->config().vocab_size));
@@ -124,13 +138,6 @@ Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
   return {};
 }
 
-// Blocks of all candidates are drafted in one forward.
-bool ModelExecutor::MayDraft() const {
-  const auto blocks = static_cast<int64_t>(candidates_.size()) + 1;
-  return speculation_ != nullptr &&
-         blocks * model_->config().dspark_block_size <= model_->options().max_rows;
-}
-
 // With drafts fewer than planned, or none, may be left to the sequence's end or to where it is
 // saved.
 int64_t ModelExecutor::RowsToRun(const SequenceRows& rows) const {
@@ -154,20 +161,26 @@ Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry) {
   if (running.count < 1) return {};
   running.prompt_logprobs = WantsPromptLogprobs(rows, *s.state);
   // The next token of a constrained sequence depends on masks that are made token by token.
-  if (!rows.known_tokens && !(running.count > 1 && s.masks == nullptr && MayDraft()))
-    running.count = 1;
-  if (running.count > 1 && !rows.known_tokens) {
-    running.candidate = candidates_.size();
-    candidates_.push_back(
-        {.slot = rows.slot, .id = s.id, .state = s.state.get(), .most = running.count - 1});
+  if (speculation_ != nullptr && rows.sample && s.masks == nullptr) {
+    running.entry_of_drafts = draft_entries_.size();
+    draft_entries_.push_back(
+        {.slot = rows.slot,
+         .sequence = rows.sequence,
+         .id = s.id,
+         .state = s.state.get(),
+         .processor = s.processor.get(),
+         .decodes = !rows.known_tokens,
+         .tokens_left = s.row_limit + 1 - static_cast<int64_t>(s.state->tokens().size()),
+         .most = rows.known_tokens ? 0 : running.count - 1});
   }
+  if (!rows.known_tokens) running.count = 1;
   running_.push_back(running);
   return {};
 }
 
 void ModelExecutor::AddEntries(const StepPlan& plan, StepResult* result) {
   running_.clear();
-  candidates_.clear();
+  draft_entries_.clear();
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     SequenceResult& r = result->sequences[i];
     r.slot = plan.rows[i].slot;
@@ -180,20 +193,21 @@ void ModelExecutor::AddEntries(const StepPlan& plan, StepResult* result) {
 
 std::span<const int32_t> ModelExecutor::TokensOf(const SequenceRows& rows,
                                                  const Running& running) const {
-  if (running.candidate != Running::kNoDrafts) return speculation_->Block(running.candidate);
+  if (running.verifies) return speculation_->Block(running.entry_of_drafts);
   const std::span<const int32_t> tokens = slot(rows.slot).state->tokens();
   if (!rows.known_tokens) return tokens.last(1);
   return tokens.subspan(static_cast<size_t>(rows.start), static_cast<size_t>(rows.count));
 }
 
 model::LogitRows ModelExecutor::LogitsWanted(const SequenceRows& rows, const Running& running) {
-  if (running.prompt_logprobs || running.candidate != Running::kNoDrafts)
-    return model::LogitRows::kAll;
+  if (running.prompt_logprobs || running.verifies) return model::LogitRows::kAll;
   return rows.sample ? model::LogitRows::kLast : model::LogitRows::kNone;
 }
 
 void ModelExecutor::AddChunk(const SequenceRows& rows, Running* running) {
   const Slot& s = slot(rows.slot);
+  running->verifies = !rows.known_tokens && running->entry_of_drafts != Running::kNoDrafts &&
+                      speculation_->Block(running->entry_of_drafts).size() > 1;
   const std::span<const int32_t> tokens = TokensOf(rows, *running);
   const model::LogitRows logits = LogitsWanted(rows, *running);
   running->count = static_cast<int64_t>(tokens.size());
@@ -208,7 +222,7 @@ void ModelExecutor::AddChunk(const SequenceRows& rows, Running* running) {
 Status ModelExecutor::RunForward(const StepPlan& plan, StepResult* result) {
   AddEntries(plan, result);
   if (running_.empty()) return {};
-  if (!candidates_.empty()) TW_TRY(speculation_->Draft(candidates_));
+  if (speculation_ != nullptr) speculation_->Plan(plan.number, draft_entries_, PromptRows(plan));
   chunks_.clear();
   int64_t logits = 0;
   for (Running& running : running_) {
@@ -249,7 +263,7 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
     const Slot& s = slot(rows.slot);
     if (running.prompt_logprobs)
       TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
-    if (!rows.sample || running.candidate != Running::kNoDrafts) continue;
+    if (!rows.sample || running.verifies) continue;
     sample_rows_.push_back({.logits = Logits(running.first_logits + running.logits - 1),
                             .state = s.state.get(),
                             .position = running.position,
@@ -260,39 +274,52 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
   sampling::SampleRows(*model_->options().team, sample_rows_, &scratch_, &samples_);
   for (size_t i = 0; i < sample_entries_.size(); ++i)
     TakeSample(&samples_[i], &result->sequences[sample_entries_[i]], result);
-  if (!candidates_.empty()) Judge(plan, result);
+  if (speculation_ != nullptr) Judge(result);
 }
 
 // Blocks of drafts: what is accepted stays, the rest has not happened.
-void ModelExecutor::Judge(const StepPlan& plan, StepResult* result) {
-  verdicts_.clear();
+void ModelExecutor::Judge(StepResult* result) {
+  verify_logits_.assign(draft_entries_.size(), {});
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
   for (const Running& running : running_) {
-    if (running.candidate == Running::kNoDrafts) continue;
-    Slot& s = slot(plan.rows[running.entry].slot);
-    verdicts_.push_back({.candidate = running.candidate,
-                         .logits = std::span(output_.logits)
-                                       .subspan(static_cast<size_t>(running.first_logits) * vocab,
-                                                static_cast<size_t>(running.logits) * vocab),
-                         .state = s.state.get(),
-                         .processor = s.processor.get()});
+    if (!running.verifies) continue;
+    verify_logits_[running.entry_of_drafts] =
+        std::span(output_.logits)
+            .subspan(static_cast<size_t>(running.first_logits) * vocab,
+                     static_cast<size_t>(running.logits) * vocab);
   }
-  speculation_->Judge(verdicts_, &scratch_);
-  size_t next = 0;
+  speculation_->Judge(draft_entries_, verify_logits_, &scratch_);
   for (const Running& running : running_) {
-    if (running.candidate != Running::kNoDrafts) TakeVerdict(running, &verdicts_[next++], result);
+    if (running.verifies) TakeVerdict(running, result);
   }
 }
 
-void ModelExecutor::TakeVerdict(const Running& running, DraftVerdict* verdict, StepResult* result) {
+void ModelExecutor::TakeVerdict(const Running& running, StepResult* result) {
+  spec::Accepted& accepted = speculation_->accepted(running.entry_of_drafts);
   SequenceResult& own = result->sequences[running.entry];
   Slot& s = slot(own.slot);
   own.drafted = static_cast<int32_t>(running.count - 1);
-  for (sampling::RowSample& made : verdict->accepted.samples) Keep(&made, &s, &own, result);
-  if (!verdict->accepted.status.ok()) s.status = own.status = verdict->accepted.status;
+  for (sampling::RowSample& made : accepted.samples) Keep(&made, &s, &own, result);
+  if (!accepted.status.ok()) s.status = own.status = accepted.status;
   const auto known = static_cast<int64_t>(s.state->tokens().size());
   const Status back = model_->pool().Truncate(s.id, std::min(running.position, known - 1));
   if (!back.ok() && own.status.ok()) s.status = own.status = back;
+}
+
+// What has ended, by itself or by its length, needs no drafts.
+Status ModelExecutor::DraftNext(StepResult* result) {
+  goes_on_.assign(draft_entries_.size(), 0);
+  for (const Running& running : running_) {
+    if (running.entry_of_drafts == Running::kNoDrafts) continue;
+    const SequenceResult& own = result->sequences[running.entry];
+    const auto tokens = result->TokensOf(own);
+    const Slot& s = slot(own.slot);
+    const auto known = static_cast<int64_t>(s.state->tokens().size());
+    const bool goes_on = own.status.ok() && !own.fulfilled && !tokens.empty() &&
+                         tokens.back().end == step::TokenEnd::kNone && known < s.row_limit;
+    goes_on_[running.entry_of_drafts] = goes_on ? 1 : 0;
+  }
+  return speculation_->DraftNext(draft_entries_, goes_on_);
 }
 
 // Masks that nobody has begun to make are made here, by the threads that would sample.
@@ -370,6 +397,7 @@ void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   if (result->status.ok()) {
     Sample(plan, result);
     SaveCheckpoints(plan, result);
+    if (speculation_ != nullptr) result->status = DraftNext(result);
   }
   result->execute_seconds = Now() - begin;
 }

@@ -33,6 +33,9 @@ class ModelExecutor : public Executor {
   void RegisterProcessor(const std::string& name, sampling::Processor processor);
   void UnregisterProcessor(const std::string& name);
 
+  // Speculation from now on; before the first step. kUnsupported: the model has no draft module.
+  Status SetDrafts(const DraftOptions& options);
+
   // Where constrained sequences find their masks; before the first step.
   void SetTokenMasks(FindTokenMasks find) { find_masks_ = std::move(find); }
 
@@ -58,8 +61,9 @@ class ModelExecutor : public Executor {
     int64_t count = 0;     // rows that run
     int64_t position = 0;  // of the token behind them
     int64_t first_logits = 0;
-    int64_t logits = 0;  // rows of them
-    size_t candidate = kNoDrafts;
+    int64_t logits = 0;                  // rows of them
+    size_t entry_of_drafts = kNoDrafts;  // in draft_entries_
+    bool verifies = false;               // a block of more than one row
     bool prompt_logprobs = false;
   };
 
@@ -72,7 +76,6 @@ class ModelExecutor : public Executor {
   Status CheckRows(const step::SequenceRows& rows) const;
   void AddEntries(const step::StepPlan& plan, step::StepResult* result);
   Status AddEntry(const step::StepPlan& plan, size_t entry);
-  bool MayDraft() const;
   int64_t RowsToRun(const step::SequenceRows& rows) const;
   std::span<const int32_t> TokensOf(const step::SequenceRows& rows, const Running& running) const;
   void AddChunk(const step::SequenceRows& rows, Running* running);
@@ -81,8 +84,9 @@ class ModelExecutor : public Executor {
   std::span<float> Logits(int64_t row);
   void TakePromptLogprobs(const step::SequenceRows& rows, const Running& running,
                           step::SequenceResult* result);
-  void Judge(const step::StepPlan& plan, step::StepResult* result);
-  void TakeVerdict(const Running& running, DraftVerdict* verdict, step::StepResult* result);
+  void Judge(step::StepResult* result);
+  void TakeVerdict(const Running& running, step::StepResult* result);
+  Status DraftNext(step::StepResult* result);
   void Keep(sampling::RowSample* made, Slot* slot, step::SequenceResult* own,
             step::StepResult* result);
   void Sample(const step::StepPlan& plan, step::StepResult* result);
@@ -108,9 +112,10 @@ class ModelExecutor : public Executor {
   std::vector<size_t> sample_entries_;
   std::vector<Result<sampling::RowSample>> samples_;
   sampling::ScratchPool scratch_;
-  std::unique_ptr<Speculation> speculation_;  // null: the model has no draft module
-  std::vector<DraftCandidate> candidates_;
-  std::vector<DraftVerdict> verdicts_;
+  std::unique_ptr<Speculation> speculation_;  // null: no drafts
+  std::vector<DraftEntry> draft_entries_;
+  std::vector<std::span<float>> verify_logits_;  // by draft entry
+  std::vector<uint8_t> goes_on_;
 };
 
 }  // namespace thalweg::exec

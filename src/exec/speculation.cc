@@ -1,96 +1,196 @@
 #include "exec/speculation.h"
 
+#include <algorithm>
+
 #include "base/check.h"
+#include "spec/confidence.h"
 
 namespace thalweg::exec {
 
-Speculation::Speculation(model::Model* model)
-    : model_(model), slots_(static_cast<size_t>(model->options().max_sequences)) {}
-
-void Speculation::Begin(int32_t slot, bool seeded) {
-  slots_[static_cast<size_t>(slot)] = {.seeded = seeded, .gate = {}};
+Speculation::Speculation(model::Model* model, DraftOptions options)
+    : model_(model),
+      options_(std::move(options)),
+      slots_(static_cast<size_t>(model->options().max_sequences)) {
+  if (!options_.costs.has_value()) return;
+  planner_.emplace(spec::CostTable(*options_.costs),
+                   spec::PlannerOptions{.slots = static_cast<size_t>(options_.drafts),
+                                        .variable = options_.variable,
+                                        .temperatures = options_.temperatures});
 }
 
-// Errors of a draw are logits that are not finite: the first token stands in, and the target, whose
-// draft this is, says no.
-int32_t Speculation::Choose(const DraftCandidate& candidate, const Drafted& drafted,
-                            std::span<const float> logits, int slot) {
-  const auto token = spec::DrawDraft(logits, candidate.state->params(), drafted.position + slot,
-                                     slot, drafted.rule, &buffers_);
-  return token.ok() ? *token : 0;
+void Speculation::Begin(int32_t slot, uint64_t sequence, bool seeded) {
+  slots_[static_cast<size_t>(slot)] = {.sequence = sequence, .seeded = seeded, .block = {}};
+  if (planner_.has_value()) planner_->Begin(sequence);
 }
 
-Status Speculation::Draft(std::span<const DraftCandidate> candidates) {
-  if (drafted_.size() < candidates.size()) drafted_.resize(candidates.size());
-  requests_.clear();
-  requested_.clear();
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    const DraftCandidate& c = candidates[i];
-    Slot& slot = slots_[static_cast<size_t>(c.slot)];
-    Drafted& d = drafted_[i];
-    d.slot = c.slot;
-    d.rule = spec::RuleFor(c.state->params(), slot.seeded);
-    d.position = static_cast<int64_t>(c.state->tokens().size());
-    d.block.assign(1, c.state->tokens().back());
-    d.logits = {};
-    if (!slot.gate.Step()) continue;
-    requests_.push_back({.sequence = c.id,
-                         .token = d.block.front(),
-                         .choose = [this, &c, &d](int at, std::span<const float> logits) {
-                           return Choose(c, d, logits, at);
-                         }});
-    requested_.push_back(i);
+void Speculation::End(int32_t slot) {
+  Slot& s = slots_[static_cast<size_t>(slot)];
+  if (planner_.has_value() && s.sequence != 0) planner_->End(s.sequence);
+  s = {};
+}
+
+// The block that was made for the newest token, if there is one.
+void Speculation::ReadBlock(const DraftEntry& e, Run* run) {
+  Slot& slot = At(e);
+  const std::span<const int32_t> known = e.state->tokens();
+  run->rule = spec::RuleFor(e.state->params(), slot.seeded);
+  run->position = static_cast<int64_t>(known.size());
+  run->block.assign(1, known.back());
+  run->confidences.clear();
+  run->draft = true;
+  run->accepted = {};
+  if (!e.decodes || !slot.block.Follows(e.sequence, run->position - 1, known.back())) return;
+  const std::vector<int32_t>& tokens = slot.block.tokens;
+  run->block.insert(run->block.end(), tokens.begin(), tokens.end());
+  run->confidences = slot.block.confidences;
+}
+
+void Speculation::ChooseLengths(uint64_t step, std::span<const DraftEntry> entries,
+                                int64_t other_rows) {
+  const auto slots = static_cast<size_t>(options_.drafts);
+  std::vector<spec::PlannedSequence> sequences;
+  survivals_.assign(entries.size() * slots, 0.0);
+  int64_t room = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    sequences.push_back({.sequence = entries[i].sequence,
+                         .decodes = entries[i].decodes,
+                         .tokens_left = entries[i].tokens_left});
+    room += most_[i];
+    spec::Survivals(runs_[i].confidences, planner_->temperatures(), planner_->shifts(),
+                    std::span(survivals_).subspan(i * slots, runs_[i].confidences.size()));
   }
-  if (requests_.empty()) return {};
-  TW_TRY(model_->Draft(requests_, &output_));
-  const auto block = static_cast<size_t>(model_->config().dspark_block_size);
+  const spec::StepDrafts plan = planner_->Plan(step, sequences, other_rows, room);
+  int64_t allowed = 0;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    most_[i] = std::min(most_[i], plan.most[i]);
+    allowed += most_[i];
+    runs_[i].draft = plan.draft[i] != 0;
+  }
+  const int64_t budget = std::min(allowed, plan.budget.drafts);
+  if (options_.variable || budget == 0) spec::Allocate(survivals_, most_, budget, lengths_);
+}
+
+void Speculation::Plan(uint64_t step, std::span<const DraftEntry> entries, int64_t other_rows) {
+  step_ = step;
+  if (runs_.size() < entries.size()) runs_.resize(entries.size());
+  most_.clear();
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ReadBlock(entries[i], &runs_[i]);
+    const auto drafts = static_cast<int64_t>(runs_[i].block.size()) - 1;
+    most_.push_back(static_cast<int32_t>(std::min(drafts, entries[i].most)));
+  }
+  lengths_ = most_;
+  if (planner_.has_value()) ChooseLengths(step, entries, other_rows);
   const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  for (size_t r = 0; r < requested_.size(); ++r) {
-    const auto count = std::min(block, static_cast<size_t>(candidates[requested_[r]].most));
-    Drafted& d = drafted_[requested_[r]];
-    const auto tokens = std::span(output_.tokens).subspan(r * block, count);
-    d.block.insert(d.block.end(), tokens.begin(), tokens.end());
-    d.logits = std::span(output_.logits).subspan(r * block * vocab, count * vocab);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const auto length = static_cast<size_t>(std::min(lengths_[i], most_[i]));
+    runs_[i].block.resize(1 + length);
+    const std::vector<float>& logits = At(entries[i]).block.logits;
+    const bool law = runs_[i].rule == spec::Rule::kRejection && length > 0;
+    runs_[i].logits =
+        law ? std::span<const float>(logits).first(length * vocab) : std::span<const float>();
   }
-  return {};
 }
 
-std::span<const int32_t> Speculation::Block(size_t candidate) const {
-  return drafted_[candidate].block;
+void Speculation::JudgeOne(const DraftEntry& e, std::span<float> logits, Run* run,
+                           sampling::Scratch* scratch, spec::LawBuffers* buffers) const {
+  const spec::VerifyBlock block = {.logits = logits,
+                                   .rows = static_cast<int64_t>(run->block.size()),
+                                   .drafts = std::span<const int32_t>(run->block).subspan(1),
+                                   .draft_logits = run->logits,
+                                   .processor = e.processor,
+                                   .position = run->position,
+                                   .rule = run->rule};
+  run->accepted = spec::Accept(block, e.state, scratch, buffers);
 }
 
-void Speculation::JudgeOne(DraftVerdict* verdict, sampling::Scratch* scratch,
-                           spec::LawBuffers* buffers) const {
-  const Drafted& d = drafted_[verdict->candidate];
-  const spec::VerifyBlock block = {
-      .logits = verdict->logits,
-      .rows = static_cast<int64_t>(d.block.size()),
-      .drafts = std::span(d.block).subspan(1),
-      .draft_logits = d.rule == spec::Rule::kRejection ? d.logits : std::span<const float>(),
-      .processor = verdict->processor,
-      .position = d.position,
-      .rule = d.rule};
-  verdict->accepted = spec::Accept(block, verdict->state, scratch, buffers);
-}
-
-void Speculation::Judge(std::span<DraftVerdict> verdicts, sampling::ScratchPool* scratch) {
+// Processors are the caller's code: they are called on the executing thread, in order.
+void Speculation::Judge(std::span<const DraftEntry> entries,
+                        std::span<const std::span<float>> logits, sampling::ScratchPool* scratch) {
   const auto judge = [&](int64_t begin, int64_t end, bool processors) {
     auto own = scratch->Take();
     spec::LawBuffers buffers;
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if ((verdicts[i].processor != nullptr) == processors)
-        JudgeOne(&verdicts[i], own.get(), &buffers);
+      if (logits[i].empty() || (entries[i].processor != nullptr) != processors) continue;
+      JudgeOne(entries[i], logits[i], &runs_[i], own.get(), &buffers);
     }
     scratch->Give(std::move(own));
   };
-  const auto count = static_cast<int64_t>(verdicts.size());
+  const auto count = static_cast<int64_t>(entries.size());
   model_->options().team->ParallelFor(
       count, 1, [&](int64_t begin, int64_t end) { judge(begin, end, false); });
   judge(0, count, true);
-  for (const DraftVerdict& v : verdicts) {
-    const Drafted& d = drafted_[v.candidate];
-    if (d.block.size() > 1) slots_[static_cast<size_t>(d.slot)].gate.Observe(v.accepted.drafts);
+}
+
+// Errors of a draw are logits that are not finite: the first token stands in, and the target, whose
+// draft this is, says no.
+void Speculation::Request(const DraftEntry& e, size_t index) {
+  const std::span<const int32_t> known = e.state->tokens();
+  const auto position = static_cast<int64_t>(known.size());
+  const spec::Rule rule = runs_[index].rule;
+  const step::SamplingParams* params = &e.state->params();
+  requests_.push_back({.sequence = e.id,
+                       .token = known.back(),
+                       .choose = [this, params, rule, position](
+                                     int slot, std::span<const float> logits) -> int32_t {
+                         const auto token = spec::DrawDraft(logits, *params, position + slot, slot,
+                                                            rule, &buffers_);
+                         return token.ok() ? *token : 0;
+                       }});
+  requested_.push_back(index);
+}
+
+Status Speculation::DraftNext(std::span<const DraftEntry> entries,
+                              std::span<const uint8_t> goes_on) {
+  requests_.clear();
+  requested_.clear();
+  const auto most =
+      static_cast<size_t>(model_->options().max_rows / model_->config().dspark_block_size);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    At(entries[i]).block.sequence = 0;
+    if (goes_on[i] != 0 && runs_[i].draft && requests_.size() < most) Request(entries[i], i);
   }
+  if (!requests_.empty()) TW_TRY(model_->Draft(requests_, &output_));
+  StoreBlocks(entries);
+  if (planner_.has_value()) Observe(entries);
+  return {};
+}
+
+void Speculation::StoreBlocks(std::span<const DraftEntry> entries) {
+  const auto block = static_cast<size_t>(model_->config().dspark_block_size);
+  const auto used = std::min(block, static_cast<size_t>(options_.drafts));
+  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  for (size_t r = 0; r < requested_.size(); ++r) {
+    const DraftEntry& e = entries[requested_[r]];
+    spec::DraftBlock& out = At(e).block;
+    const auto tokens = std::span(output_.tokens).subspan(r * block, used);
+    const auto confidences = std::span(output_.confidence).subspan(r * block, used);
+    out.sequence = e.sequence;
+    out.position = static_cast<int64_t>(e.state->tokens().size()) - 1;
+    out.anchor = e.state->tokens().back();
+    out.tokens.assign(tokens.begin(), tokens.end());
+    out.confidences.assign(confidences.begin(), confidences.end());
+    out.logits.clear();
+    if (runs_[requested_[r]].rule != spec::Rule::kRejection) continue;
+    const auto logits = std::span(output_.logits).subspan(r * block * vocab, used * vocab);
+    out.logits.assign(logits.begin(), logits.end());
+  }
+}
+
+void Speculation::Observe(std::span<const DraftEntry> entries) {
+  std::vector<spec::DraftOutcome> outcomes;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const spec::DraftBlock& next = At(entries[i]).block;
+    const Run& run = runs_[i];
+    outcomes.push_back({.sequence = entries[i].sequence,
+                        .verified = static_cast<int64_t>(run.block.size()) - 1,
+                        .accepted = run.accepted.drafts,
+                        .verified_confidences = run.confidences,
+                        .next_confidences = next.sequence != 0
+                                                ? std::span<const float>(next.confidences)
+                                                : std::span<const float>()});
+  }
+  planner_->Observe(step_, outcomes);
 }
 
 }  // namespace thalweg::exec

@@ -1,8 +1,9 @@
-// Drafts of the sequences on a rank: made before a step verifies them, judged behind it
-// (spec/decoding.md 1, docs/contracts/exec.md).
+// Drafts of the sequences on a rank: made behind a step from the tokens that it brought, verified
+// by the next one (spec/decoding.md 1, docs/contracts/spec.md).
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,64 +12,89 @@
 #include "sampling/sampler.h"
 #include "sampling/sequence_state.h"
 #include "spec/acceptance.h"
-#include "spec/gate.h"
+#include "spec/cost_table.h"
+#include "spec/draft_block.h"
+#include "spec/draft_planner.h"
 
 namespace thalweg::exec {
 
-// A sequence that decodes in this step.
-struct DraftCandidate {
-  int32_t slot = 0;
-  kvpool::SequenceId id = {};
-  const sampling::SequenceState* state = nullptr;
-  int64_t most = 0;  // drafts at most; 1 or more
+struct DraftOptions {
+  int64_t drafts = 0;     // of a block, at most; 0: no speculation
+  bool variable = false;  // how many are verified depends on confidences and costs
+  // What steps cost; nothing: every block is made and verified whole.
+  std::optional<spec::CostProfile> costs = {};
+  std::vector<double> temperatures = {};  // of the calibration, by slot
 };
 
-// What a step ran of a candidate: its anchor and the drafts behind it.
-struct DraftVerdict {
-  size_t candidate = 0;
-  std::span<float> logits = {};  // [1 + drafts, vocab] of the target
+// A sequence that brings a token in this step.
+struct DraftEntry {
+  int32_t slot = 0;
+  uint64_t sequence = 0;
+  kvpool::SequenceId id = {};
   sampling::SequenceState* state = nullptr;
   const sampling::Processor* processor = nullptr;
-  spec::Accepted accepted = {};  // the answer
+  bool decodes = false;     // false: a prompt whose last row runs
+  int64_t tokens_left = 0;  // that may still come, those of this step included
+  int64_t most = 0;         // drafts that this step has room for
 };
 
 class Speculation {
  public:
   // Of a model that has a draft module; not owned.
-  explicit Speculation(model::Model* model);
+  Speculation(model::Model* model, DraftOptions options);
 
-  void Begin(int32_t slot, bool seeded);
-  // One block for each candidate, and how many drafts of it are verified.
-  Status Draft(std::span<const DraftCandidate> candidates);
-  // Anchor and drafts of a candidate, to run at its length; the anchor alone where none pays.
-  std::span<const int32_t> Block(size_t candidate) const;
-  // Judges blocks that ran, over the team; those with a processor on the calling thread, in order.
-  // Tokens that come out join the state.
-  void Judge(std::span<DraftVerdict> verdicts, sampling::ScratchPool* scratch);
+  void Begin(int32_t slot, uint64_t sequence, bool seeded);
+  void End(int32_t slot);
+
+  // Which drafts the step verifies. other_rows: of prompts.
+  void Plan(uint64_t step, std::span<const DraftEntry> entries, int64_t other_rows);
+  // Of an entry of that plan: its anchor and the drafts behind it. The anchor alone is an ordinary
+  // decode row.
+  std::span<const int32_t> Block(size_t entry) const { return runs_[entry].block; }
+  // Judges blocks of more than the anchor, over the team; logits: [rows, vocab] of each entry,
+  // empty where nothing is to be judged. Tokens that come out join the states.
+  void Judge(std::span<const DraftEntry> entries, std::span<const std::span<float>> logits,
+             sampling::ScratchPool* scratch);
+  spec::Accepted& accepted(size_t entry) { return runs_[entry].accepted; }
+  // Drafts for the next step. goes_on: of each entry, whether another token may follow.
+  Status DraftNext(std::span<const DraftEntry> entries, std::span<const uint8_t> goes_on);
 
  private:
   struct Slot {
+    uint64_t sequence = 0;
     bool seeded = true;
-    spec::SequenceGate gate;
+    spec::DraftBlock block = {};
   };
-  struct Drafted {
-    int32_t slot = 0;
+  // An entry in the step under way.
+  struct Run {
+    std::vector<int32_t> block = {};      // anchor, drafts to verify
+    std::vector<float> confidences = {};  // of the whole block that there was
+    std::span<const float> logits = {};   // of the drafter, for the drafts to verify
     spec::Rule rule = spec::Rule::kTarget;
-    int64_t position = 0;                // of the token behind the anchor
-    std::vector<int32_t> block = {};     // anchor, drafts
-    std::span<const float> logits = {};  // [block, vocab] of the drafter
+    int64_t position = 0;  // of the token behind the anchor
+    bool draft = true;     // make a block behind the step
+    spec::Accepted accepted = {};
   };
 
-  int32_t Choose(const DraftCandidate& candidate, const Drafted& drafted,
-                 std::span<const float> logits, int slot);
-  void JudgeOne(DraftVerdict* verdict, sampling::Scratch* scratch, spec::LawBuffers* buffers) const;
-  Drafted& At(size_t candidate) { return drafted_[candidate]; }
+  Slot& At(const DraftEntry& e) { return slots_[static_cast<size_t>(e.slot)]; }
+  void ReadBlock(const DraftEntry& entry, Run* run);
+  void ChooseLengths(uint64_t step, std::span<const DraftEntry> entries, int64_t other_rows);
+  void JudgeOne(const DraftEntry& entry, std::span<float> logits, Run* run,
+                sampling::Scratch* scratch, spec::LawBuffers* buffers) const;
+  void Request(const DraftEntry& entry, size_t index);
+  void StoreBlocks(std::span<const DraftEntry> entries);
+  void Observe(std::span<const DraftEntry> entries);
 
   model::Model* model_;
+  DraftOptions options_;
+  std::optional<spec::DraftPlanner> planner_;
   std::vector<Slot> slots_;
-  std::vector<Drafted> drafted_;  // by candidate; their memory serves again
+  uint64_t step_ = 0;
+  std::vector<Run> runs_;  // by entry; their memory serves again
+  std::vector<int32_t> most_, lengths_;
+  std::vector<double> survivals_;
   std::vector<model::DraftRequest> requests_;
-  std::vector<size_t> requested_;  // candidates of requests_
+  std::vector<size_t> requested_;  // entries of requests_
   model::DraftOutput output_;
   spec::LawBuffers buffers_;
 };
