@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/sha256.h"
+#include "engine/drafts.h"
 #include "engine/parts.h"
 #include "engine/rank.h"
 #include "engine/sizes.h"
@@ -132,7 +133,9 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   model.max_tokens = sizes.cache_tokens;
   model.checkpoints = sizes.checkpoints;
   TW_ASSIGN(auto executor, exec::ModelExecutor::Create(*parts->checkpoint, model));
-  TW_TRY(executor->SetDrafts({.drafts = options.draft_tokens}));
+  TW_ASSIGN(const exec::DraftOptions drafts,
+            ChooseDrafts(options, CacheIdentity(*parts, *ops), &executor->model()));
+  TW_TRY(executor->SetDrafts(drafts));
   exec::ModelExecutor* host = executor.get();
   parts->processors = {
       .add =

@@ -42,8 +42,14 @@ std::vector<OptionRow> HonouredRows() {
        .most = 64},
       {.name = "mtp-varlen",
        .kind = OptionKind::kFlag,
-       .help = "verify length by confidence; not part of this version",
+       .help = "how many drafts of a block are verified depends on their confidences",
+       .fallback = "false",
        .environment = "DEEPINFER_ENABLE_MTP_VARLEN"},
+      {.name = "draft-costs",
+       .kind = OptionKind::kFlag,
+       .help = "draft only as much as pays, by costs of steps that are measured at the first start "
+               "and kept in ~/.cache/thalweg; 0: whole blocks always",
+       .fallback = "true"},
   };
 }
 

@@ -80,7 +80,9 @@ void ReadCache(const OptionValues& values, EngineOptions* o) {
   o->exactness = values.Text("prefix-exactness") == "bounded" ? sched::PrefixExactness::kBounded
                                                               : sched::PrefixExactness::kExact;
   o->admission_growth = values.Real("admission-growth");
-  o->draft_tokens = values.OptionalInteger("nextn").value_or(0);
+  o->draft_tokens = values.Integer("nextn");
+  o->draft_varlen = values.Flag("mtp-varlen");
+  o->draft_costs = values.Flag("draft-costs");
 }
 
 void ReadService(const OptionValues& values, EngineOptions* o) {
@@ -129,6 +131,10 @@ void WriteCache(const EngineOptions& o, OptionValues* values) {
   }
   SetNumber("admission-growth", o.admission_growth, values);
   SetNumber("nextn", o.draft_tokens, values);
+  if (o.draft_tokens > 0) {
+    SetNumber("mtp-varlen", o.draft_varlen, values);
+    SetNumber("draft-costs", o.draft_costs, values);
+  }
 }
 
 void WriteService(const EngineOptions& o, OptionValues* values) {
@@ -148,10 +154,10 @@ Status EngineOptions::CheckHonoured(const OptionValues& values) {
     return base::Unsupported(
         fmt::format("accelerator \"{}\": this build runs on cpu only", values.Text("accelerator")));
   }
-  if (values.Flag("mtp-varlen")) {
-    return base::Unsupported(
-        "verify lengths by confidence are not part of this version: leave out --mtp-varlen "
-        "(DEEPINFER_ENABLE_MTP_VARLEN) or set it to 0");
+  if (values.Flag("mtp-varlen") && values.Integer("nextn") == 0) {
+    return base::InvalidArgument(
+        "--mtp-varlen (DEEPINFER_ENABLE_MTP_VARLEN) chooses among drafts, but --nextn "
+        "(DEEPINFER_USE_NEXTN_DECODE) is 0: give it a number of drafts, or leave both out");
   }
   return {};
 }

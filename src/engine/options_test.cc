@@ -80,7 +80,7 @@ TEST(EngineOptions, ContradictionsNameBothSides) {
        "--max-context 1000"},
       {{{"max-rows", "16"}, {"max-sequences", "64"}}, "--max-rows 16", "--max-sequences 64"},
       {{{"checkpoint-interval", "100"}}, "--checkpoint-interval", "multiple of 64"},
-      {{{"mtp-varlen", "true"}}, "--mtp-varlen", "DEEPINFER_ENABLE_MTP_VARLEN"},
+      {{{"mtp-varlen", "true"}}, "--mtp-varlen", "--nextn"},
       {{{"accelerator", "nvidia"}}, "accelerator", "cpu only"},
   };
   for (const Case& c : cases) {

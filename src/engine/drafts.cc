@@ -1,0 +1,75 @@
+#include "engine/drafts.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <fstream>
+
+#include "base/env.h"
+#include "exec/draft_costs.h"
+
+namespace thalweg::engine {
+namespace {
+
+// The first processor's name; devices are named by their backend's ops.
+std::string ProcessorName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "processor";
+}
+
+std::string HardwareOf(const model::Model& model) {
+  const model::ModelOptions& o = model.options();
+  return fmt::format("{}; {}; {} threads", o.ops->name, ProcessorName(), o.team->size());
+}
+
+std::string OptionsOf(const EngineOptions& options, std::string_view identity,
+                      const model::Model& model) {
+  const model::ModelOptions& o = model.options();
+  return fmt::format("{} packed {} sequences {} rows {} drafts {}", identity,
+                     model.packed_bytes() > 0, o.max_sequences, o.max_rows, options.draft_tokens);
+}
+
+Result<spec::CostProfile> Measure(const EngineOptions& options, const std::string& hardware,
+                                  const std::string& what, model::Model* model) {
+  TW_ASSIGN(spec::CostProfile profile, exec::MeasureCosts(model, options.draft_tokens));
+  profile.hardware = hardware;
+  profile.options = what;
+  return profile;
+}
+
+}  // namespace
+
+std::filesystem::path CostFolder() {
+  if (const auto cache = base::ReadEnvironment("XDG_CACHE_HOME"))
+    return std::filesystem::path(*cache) / "thalweg" / "costs";
+  if (const auto home = base::ReadEnvironment("HOME"))
+    return std::filesystem::path(*home) / ".cache" / "thalweg" / "costs";
+  return {};
+}
+
+Result<exec::DraftOptions> ChooseDrafts(const EngineOptions& options, std::string_view identity,
+                                        model::Model* model) {
+  exec::DraftOptions out = {.drafts = options.draft_tokens, .variable = options.draft_varlen};
+  if (out.drafts == 0 || !options.draft_costs) return out;
+  const std::string hardware = HardwareOf(*model), what = OptionsOf(options, identity, *model);
+  const std::filesystem::path folder = CostFolder();
+  auto kept = folder.empty() ? base::NotFound("no folder for cost files")
+                             : spec::ReadCostProfile(folder, hardware, what);
+  if (kept.ok()) {
+    out.costs = std::move(*kept);
+    return out;
+  }
+  if (kept.status().code() != base::Code::kNotFound)
+    spdlog::warn("costs of steps are measured anew: {}", kept.status().message());
+  TW_ASSIGN(out.costs, Measure(options, hardware, what, model));
+  if (folder.empty()) return out;
+  const Status written = spec::WriteCostProfile(folder, *out.costs);
+  if (!written.ok()) spdlog::warn("costs of steps are not kept: {}", written.message());
+  return out;
+}
+
+}  // namespace thalweg::engine

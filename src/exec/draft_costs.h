@@ -1,0 +1,18 @@
+// What steps and draft blocks cost on this rank, measured before it serves (spec/decoding.md 1.5).
+#pragma once
+
+#include <cstdint>
+
+#include "base/status.h"
+#include "model/model.h"
+#include "spec/cost_table.h"
+
+namespace thalweg::exec {
+
+// Times steps of StepsToMeasure on sequences of its own, with logits of every row that could be
+// verified and the best of each found; the median of a few. The pool must be unused, and is left
+// so; points that it has no blocks for are left out. The profile's hardware and options are the
+// caller's to fill. Errors: what Model::Step refuses.
+Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts);
+
+}  // namespace thalweg::exec
