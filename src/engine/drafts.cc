@@ -67,6 +67,8 @@ Result<exec::DraftOptions> ChooseDrafts(const EngineOptions& options, std::strin
     spdlog::warn("costs of steps are measured anew: {}", kept.status().message());
   TW_ASSIGN(out.costs, Measure(options, hardware, what, model));
   if (folder.empty()) return out;
+  std::error_code ignored;  // a folder that cannot be made cannot be written to either
+  std::filesystem::create_directories(folder, ignored);
   const Status written = spec::WriteCostProfile(folder, *out.costs);
   if (!written.ok()) spdlog::warn("costs of steps are not kept: {}", written.message());
   return out;

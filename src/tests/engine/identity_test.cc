@@ -169,16 +169,28 @@ TEST(Identity, Drafts) {
     SCOPED_TRACE(drafts);
     Check([&](engine::EngineOptions* o) {
       o->draft_tokens = drafts;
+      o->draft_costs = false;
       o->overlap = drafts % 3;
     });
   }
 }
 
+// Which drafts are verified depends on time measured: on everything but the sequence.
+TEST(Identity, DraftsByConfidenceAndCost) {
+  Check([](engine::EngineOptions* o) {
+    o->draft_tokens = 5;
+    o->draft_varlen = true;
+    o->max_sequences = 8;
+    o->max_rows = 128;
+  });
+}
+
 TEST(Identity, DraftsUnderPreemption) {
   engine::EngineOptions options = NanoOptions();
   options.draft_tokens = 5;
+  options.draft_costs = false;
   options.preempt_every = 3;
-  options.max_rows = 100;
+  options.max_rows = 170;
   options.overlap = 3;
   const auto engine = LoadEngine(options);
   for (int round = 0; round < 30 && engine->metrics().scheduler.preempted <= 6; ++round)
