@@ -80,7 +80,10 @@ Result<sampling::RowSample> SampleOf(const VerifyBlock& block, size_t row, bool 
                      .state = &state,
                      .position = block.position + static_cast<int64_t>(row),
                      .processor = block.processor};
-  if (!block.masks.empty()) r.mask = block.masks[row];
+  if (!block.masks.empty()) {
+    TW_CHECK_LT(row, block.masks.size());
+    r.mask = block.masks[row];
+  }
   if (!drafted || block.rule == Rule::kTarget) return sampling::SampleRow(r, scratch);
   const Rejection rejection(block, row, state.params(), buffers);
   const sampling::Chooser chooser = [&](std::span<const float> logits, Entry best) {
