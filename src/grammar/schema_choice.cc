@@ -10,8 +10,7 @@
 namespace thalweg::grammar {
 namespace {
 
-// Schemas of a oneOf; two by two they are compared.
-constexpr size_t kMostOneOf = 256;
+constexpr int64_t kStatesLookedAt = 256;
 
 // Schemas that apply to the same value as `schema` does.
 std::vector<Demand> InPlace(const Schema& schema) {
@@ -51,17 +50,60 @@ const SchemaExpander::Choice& SchemaExpander::OneOf(Demand demand, size_t index)
   return *one_of_[demand][index];
 }
 
+// The cheap case of many constants: each is compared with all before it at once.
+bool SchemaExpander::AreScalarsApart(const std::vector<Demand>& demands, Demand beside) {
+  Shape before{.types = 0, .numbers = kNothing, .strings = kNothing};
+  for (const Demand demand : demands) {
+    const Result<const std::vector<Shape>*> shapes = Expand(MakeDemandSet({beside, demand}));
+    if (!shapes.ok() || shapes.value()->size() > 1) return false;
+    for (const Shape& shape : *shapes.value()) {
+      if (!IsApart(shape, &before)) return false;
+    }
+  }
+  return true;
+}
+
+// Adds `shape` to `before` where they have no value in common for certain.
+bool SchemaExpander::IsApart(const Shape& shape, Shape* before) {
+  if ((shape.types & (kArrayType | kObjectType)) != 0) return false;
+  const TypeSet common = shape.types & before->types;
+  if ((common & (kNullType | kBooleanType)) != 0) return false;
+  const auto apart = [&](TypeSet types, RegexId language, RegexId* known) {
+    if ((shape.types & types) == 0) return true;
+    RegexArena& regexes = context_.regexes;
+    const bool meet =
+        (common & types) != 0 &&
+        !regexes.IsNothing(regexes.Both(language, *known), kStatesLookedAt).value_or(false);
+    *known = regexes.Either(language, *known);
+    return !meet;
+  };
+  if (!apart(kStringType, shape.strings, &before->strings)) return false;
+  if (!apart(kNumberType, shape.numbers, &before->numbers)) return false;
+  before->types |= shape.types;
+  return true;
+}
+
+std::vector<Branch> SchemaExpander::RefuseOneOf(const std::string& path) {
+  Schema refused;
+  refused.path = path;
+  refused.refusals = {
+      {kEveryType,
+       SchemaMessage(path, "oneOf", "has too many schemas that may overlap; use anyOf")}};
+  return {{context_.table.Add(std::move(refused))}};
+}
+
 // Of each, the others denied that may hold at the same time.
 std::vector<Branch> SchemaExpander::MakeOneOf(const std::vector<Demand>& demands, Demand beside) {
   Choice branches;
   for (const Demand demand : demands) branches.push_back({demand});
-  const bool compared = demands.size() <= kMostOneOf;
+  if (AreScalarsApart(demands, beside)) return branches;
+  if (demands.size() > kMostOneOf) return RefuseOneOf(context_.table.of(beside).path);
   for (size_t i = 0; i < demands.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       const TypeSet common =
           context_.table.of(demands[i]).types & context_.table.of(demands[j]).types;
       if (common == 0) continue;
-      if (compared && IsEmpty(MakeDemandSet({beside, demands[i], demands[j]}))) continue;
+      if (IsEmpty(MakeDemandSet({beside, demands[i], demands[j]}))) continue;
       branches[i].push_back(Opposite(demands[j]));
       branches[j].push_back(Opposite(demands[i]));
     }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_document.h"
 
 namespace thalweg::grammar {
@@ -139,9 +138,7 @@ Result<RegexId> SchemaExpander::StringsOf(const DemandSet& demands) {
   std::vector<RegexId> languages;
   for (const Shape& shape : *shapes) {
     if ((shape.types & kStringType) == 0) continue;
-    languages.push_back(shape.strings == kAnything
-                            ? AnyText(CharacterEncoding::kJsonString, &context_.regexes)
-                            : shape.strings);
+    languages.push_back(shape.strings == kAnything ? context_.languages.AnyText() : shape.strings);
   }
   return context_.regexes.Either(languages);
 }
