@@ -24,6 +24,56 @@ std::vector<Demand> InPlace(const Schema& schema) {
   return found;
 }
 
+// Looks for a way from a schema to itself that stays with the same value, depth first.
+class CycleFinder {
+ public:
+  explicit CycleFinder(const SchemaTable& table)
+      : table_(table), states_(static_cast<size_t>(table.size()), kNew) {}
+
+  Status Run() {
+    for (Demand start = 0; start < 2 * table_.size(); start += 2) {
+      if (StateOf(start) == kNew) Enter(start);
+      while (!path_.empty()) TW_TRY(Advance());
+    }
+    return {};
+  }
+
+ private:
+  enum State : uint8_t { kNew, kOpen, kDone };
+  struct Step {
+    Demand demand;
+    std::vector<Demand> left;
+  };
+
+  State& StateOf(Demand demand) { return states_[static_cast<size_t>(demand >> 1)]; }
+
+  void Enter(Demand demand) {
+    StateOf(demand) = kOpen;
+    path_.push_back({demand, InPlace(table_.of(demand))});
+  }
+
+  Status Advance() {
+    Step& step = path_.back();
+    if (step.left.empty()) {
+      StateOf(step.demand) = kDone;
+      path_.pop_back();
+      return {};
+    }
+    const Demand next = step.left.back();
+    step.left.pop_back();
+    if (StateOf(next) == kOpen) {
+      return SchemaError(table_.of(next).path, "$ref",
+                         "leads back to itself without a property or an item in between");
+    }
+    if (StateOf(next) == kNew) Enter(next);
+    return {};
+  }
+
+  const SchemaTable& table_;
+  std::vector<State> states_;
+  std::vector<Step> path_;
+};
+
 }  // namespace
 
 const std::vector<Branch>& SchemaExpander::DenialOf(Demand schema) {
@@ -111,38 +161,6 @@ std::vector<Branch> SchemaExpander::MakeOneOf(const std::vector<Demand>& demands
   return branches;
 }
 
-Status SchemaExpander::CheckCycles() const {
-  enum State : uint8_t { kNew, kOpen, kDone };
-  std::vector<State> states(static_cast<size_t>(context_.table.size()), kNew);
-  struct Step {
-    Demand demand;
-    std::vector<Demand> left;
-  };
-  std::vector<Step> path;
-  const auto enter = [&](Demand demand) {
-    states[static_cast<size_t>(demand >> 1)] = kOpen;
-    path.push_back({demand, InPlace(context_.table.of(demand))});
-  };
-  for (Demand start = 0; start < 2 * context_.table.size(); start += 2) {
-    if (states[static_cast<size_t>(start >> 1)] == kNew) enter(start);
-    while (!path.empty()) {
-      Step& step = path.back();
-      if (step.left.empty()) {
-        states[static_cast<size_t>(step.demand >> 1)] = kDone;
-        path.pop_back();
-        continue;
-      }
-      const Demand next = step.left.back();
-      step.left.pop_back();
-      const State state = states[static_cast<size_t>(next >> 1)];
-      if (state == kNew) enter(next);
-      if (state == kOpen) {
-        return SchemaError(context_.table.of(next).path, "$ref",
-                           "leads back to itself without a property or an item in between");
-      }
-    }
-  }
-  return {};
-}
+Status SchemaExpander::CheckCycles() const { return CycleFinder(context_.table).Run(); }
 
 }  // namespace thalweg::grammar
