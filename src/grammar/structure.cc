@@ -200,6 +200,7 @@ Result<Symbol> StructureBuilder::Format(const Json& json, const Place& place) {
   const bool constraint = type == "ebnf" || type == "json_object" ||
                           ((type == "regex" || type == "json_schema") && json.contains("content"));
   if (constraint) {  // as in so_args
+    TW_TRY(CheckKeys(json, {"type", "content"}, place));
     const auto parsed = ParseConstraint(json);
     if (!parsed.ok()) return parsed.status().WithContext(place.path);
     return Constrained(parsed->kind, parsed->content);

@@ -86,8 +86,9 @@ TEST(Structure, SpecialTokensAreTriggers) {
 TEST(Structure, FormatsCombine) {
   Expect(R"({"type": "sequence", "elements": [
              {"type": "const_string", "value": "<a>"},
-             {"type": "or", "elements": [{"type": "regex", "pattern": "[0-9]+"},
-                                          {"type": "grammar", "grammar": "root ::= \"x\" root | \"y\""}]},
+             {"type": "or", "elements": [
+               {"type": "regex", "pattern": "[0-9]+"},
+               {"type": "grammar", "grammar": "root ::= \"x\" root | \"y\""}]},
              {"type": "optional", "content": {"type": "const_string", "value": "?"}},
              {"type": "star", "content": {"type": "const_string", "value": "s"}},
              {"type": "plus", "content": {"type": "ebnf", "content": "start: \"p\""}},

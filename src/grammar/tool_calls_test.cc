@@ -145,7 +145,8 @@ TEST(ToolCalls, ErrorsNameToolAndParameter) {
       {R"([{"name": "a"}, {"name": "a"}])", "two tools"},
       {R"([{"name": "a", "parameters": {"allOf": []}}])", "tool a: parameters.allOf"},
       {R"([{"name": "a", "parameters": {"additionalProperties": {}}}])", "additionalProperties"},
-      {R"([{"name": "a", "parameters": {"properties": {"p": {"type": "string", "pattern": "("}}}}])",
+      {R"([{"name": "a", "parameters": {"properties":
+           {"p": {"type": "string", "pattern": "("}}}}])",
        "parameter p: pattern"},
       {R"([{"name": "a", "parameters": {"properties": {"p": {"$ref": "#"}}}}])",
        "parameter p: $ref"},
