@@ -10,6 +10,7 @@ needed=(
   "- nlohmann-json3-dev" "- libfmt-dev" "- libspdlog-dev" "- libcli11-dev" "- libicu-dev"
   "- libpcre2-dev" "- libre2-dev" "- libgtest-dev" "- libssl-dev" "- libcurl4-openssl-dev"
   "python3 python3" "- python3-dev" "- python3-venv" "- pybind11-dev"
+  "- json-schema-test-suite" "- libtest-json-schema-acceptance-perl" "- python3-jsonschema"
 )
 needed_dev=(
   "clang++-16 clang-16" "- libclang-rt-16-dev" "clang-format clang-format"

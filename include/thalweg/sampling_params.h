@@ -59,6 +59,10 @@ struct SamplingParams {
   std::optional<int> prompt_logprobs = {};  // 0..20: the same for the prompt
   std::optional<uint64_t> seed = {};        // none: one is drawn
 
+  // What the text must be (docs/structured.md): a JSON object {"type": "regex" | "json_schema" |
+  // "ebnf" | "json_object" | "structural", "content": ...}. Empty: anything.
+  std::string so_args = {};
+
   bool skip_special_tokens = true;              // in the text
   std::optional<int64_t> thinking_budget = {};  // tokens of reasoning until </think> is forced
   std::vector<LogitsProcessor> logits_processors = {};  // in order
@@ -66,7 +70,8 @@ struct SamplingParams {
 
   // From a JSON object with the names above; seq_seed stands for seed, logit_bias is an object from
   // token id to bias, max_tokens and the optional ones may be null, output_kind is "cumulative",
-  // "delta" or "final_only". What is left out keeps its default. Unknown names are errors.
+  // "delta" or "final_only", so_args is an object; response_format of OpenAI's and structured_outputs
+  // of vLLM's requests stand for so_args. What is left out keeps its default. Unknown names are errors.
   THALWEG_API static Expected<SamplingParams> FromJson(std::string_view json);
 };
 

@@ -3,6 +3,7 @@ request that has one, and without disturbing the others."""
 
 import array
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -165,10 +166,25 @@ class Errors(Shared):
                 with self.assertRaises(ValueError) as caught:
                     SamplingParams(**values)
                 self.assertIn(part, str(caught.exception))
-        with self.assertRaises(thalweg.UnsupportedError):
-            SamplingParams(so_args={"type": "json"})
         with self.assertRaises(TypeError):
             SamplingParams(temprature=1)
+
+    def test_structured_output(self):
+        for asked in (
+            dict(so_args={"type": "regex", "content": "[a-c]{3}"}),
+            dict(so_args='{"type": "regex", "content": "[a-c]{3}"}'),
+            dict(structured_outputs={"regex": "[a-c]{3}"}),
+        ):
+            with self.subTest(asked):
+                params = SamplingParams(temperature=1, seed=1, max_tokens=20, **asked)
+                self.assertRegex(self.llm.generate("x", params)[0].outputs[0].text, "^[a-c]{3}$")
+        schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9, "minimum": 0}},
+                  "required": ["n"], "additionalProperties": False}
+        params = SamplingParams(seed=2, max_tokens=60, so_args={"type": "json_schema", "content": schema})
+        self.assertIn(json.loads(self.llm.generate("x", params)[0].outputs[0].text)["n"], range(10))
+        with self.assertRaises(thalweg.Error) as caught:
+            self.llm.generate("x", SamplingParams(so_args={"type": "regex", "content": "("}))
+        self.assertIn("regex", str(caught.exception))
 
     def test_calls_that_make_no_sense(self):
         with self.assertRaises(thalweg.InvalidArgumentError):

@@ -23,7 +23,8 @@ class RequestOutputKind(str, enum.Enum):
     FINAL_ONLY = "final_only"
 
 
-_NOT_SENT = ("logits_processors", "so_args", "structured_outputs")
+_NOT_SENT = ("logits_processors",)
+_JSON = ("so_args", "structured_outputs")
 
 
 @dataclass
@@ -56,8 +57,11 @@ class SamplingParams:
     thinking_budget: Optional[int] = None
     logits_processors: Optional[List[LogitsProcessor]] = None
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
-    so_args: Any = None  # not part of this version
-    structured_outputs: Any = None  # not part of this version
+    # What the text must be: {"type": "regex" | "json_schema" | "ebnf" | "json_object" | "structural",
+    # "content": ...}; docs/structured.md.
+    so_args: Union[None, str, Dict[str, Any]] = None
+    # The same in vLLM's words: one of "json", "regex", "choice", "grammar", "json_object".
+    structured_outputs: Optional[Dict[str, Any]] = None
     seq_seed: InitVar[Optional[int]] = None  # another name of seed
 
     def __post_init__(self, seq_seed: Optional[int]) -> None:
@@ -70,12 +74,11 @@ class SamplingParams:
         self._to_core()  # what is wrong is told here, and not first by generate()
 
     def _to_core(self) -> _core.Params:
-        for name in ("so_args", "structured_outputs"):
-            if getattr(self, name) is not None:
-                raise errors.UnsupportedError(
-                    f"{name}: structured output is not part of this version; leave it out"
-                )
-        return _core.Params.from_json(json.dumps(self._values()), self._processors())
+        try:
+            text = json.dumps(self._values())
+        except (TypeError, ValueError) as error:
+            raise errors.InvalidArgumentError(f"sampling params: {error}") from None
+        return _core.Params.from_json(text, self._processors())
 
     def _processors(self) -> List[LogitsProcessor]:
         processors = list(self.logits_processors or [])
@@ -92,7 +95,7 @@ class SamplingParams:
             value = getattr(self, one.name)
             if one.name in _NOT_SENT or value is None and one.name not in ("max_tokens",):
                 continue
-            values[one.name] = _plain(one.name, value)
+            values[one.name] = value if one.name in _JSON else _plain(one.name, value)
         return values
 
 

@@ -7,8 +7,10 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <utility>
 
 #include "api/errors.h"
+#include "api/structured.h"
 
 namespace thalweg::api {
 namespace {
@@ -16,7 +18,8 @@ namespace {
 constexpr int64_t kMaxInt = std::numeric_limits<int>::max();
 constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
 
-// Ranges that have a meaning (temperature >= 0 and the like) are checked once, by the engine.
+// Ranges that have a meaning (temperature >= 0 and the like) are checked once,
+// by the engine.
 Status SetReal(const Json& json, std::string_view name, double* out) {
   TW_ASSIGN(*out, ReadReal(json, name));
   return {};
@@ -90,6 +93,13 @@ Status SetLogitBias(const Json& json, std::string_view name, SamplingParams* p) 
   return {};
 }
 
+using ReadSoArgs = Result<std::string> (*)(const Json&, std::string_view);
+
+Status SetSoArgs(const Json& json, std::string_view name, ReadSoArgs read, SamplingParams* p) {
+  TW_ASSIGN(p->so_args, read(json, name));
+  return {};
+}
+
 Status SetOutputKind(const Json& json, std::string_view name, SamplingParams* p) {
   constexpr std::array<std::string_view, 3> kNames = {"cumulative", "delta", "final_only"};
   const auto at = json.is_string()
@@ -139,13 +149,21 @@ constexpr Field kFields[] = {
     TW_FIELD(skip_special_tokens, SetBool(j, name, &p->skip_special_tokens)),
     TW_FIELD(thinking_budget, SetOptionalInteger(j, name, kMaxCount, &p->thinking_budget)),
     {"output_kind", SetOutputKind},
+    TW_FIELD(so_args, SetSoArgs(j, name, SoArgsText, p)),
+    TW_FIELD(response_format, SetSoArgs(j, name, SoArgsOfResponseFormat, p)),
+    TW_FIELD(structured_outputs, SetSoArgs(j, name, SoArgsOfStructuredOutputs, p)),
 };
 #undef TW_FIELD
 
-// Names of this engine's peers whose silent loss would change the answer.
-constexpr std::string_view kNotYet[] = {"so_args",        "structured_outputs", "guided_decoding",
-                                        "guided_json",    "guided_regex",       "guided_grammar",
-                                        "response_format"};
+// Old names of this engine's peers whose silent loss would change the answer.
+constexpr std::string_view kSuperseded[] = {"guided_decoding", "guided_json", "guided_regex",
+                                            "guided_choice", "guided_grammar"};
+// Two names of one value each: one of them at most.
+constexpr std::pair<std::string_view, std::string_view> kSame[] = {
+    {"seed", "seq_seed"},
+    {"so_args", "response_format"},
+    {"so_args", "structured_outputs"},
+    {"response_format", "structured_outputs"}};
 
 const Field* FindField(std::string_view name) {
   const auto* at = std::find_if(std::begin(kFields), std::end(kFields),
@@ -159,10 +177,8 @@ bool IsParamName(std::string_view name) { return FindField(name) != nullptr; }
 
 Status CheckParamName(std::string_view name) {
   if (IsParamName(name)) return {};
-  if (std::find(std::begin(kNotYet), std::end(kNotYet), name) != std::end(kNotYet)) {
-    return base::Unsupported(
-        fmt::format("{}: structured output is not part of this version; leave it out", name));
-  }
+  if (std::find(std::begin(kSuperseded), std::end(kSuperseded), name) != std::end(kSuperseded))
+    return base::Unsupported(fmt::format("{}: use so_args or structured_outputs instead", name));
   std::vector<std::string_view> known;
   for (const Field& field : kFields) known.push_back(field.name);
   return base::InvalidArgument(
@@ -177,8 +193,11 @@ Status SetParam(std::string_view name, const Json& value, SamplingParams* params
 
 Status SetParams(const Json& object, SamplingParams* params) {
   if (!object.is_object()) return WrongValue(object, "sampling params", "an object");
-  if (object.contains("seed") && object.contains("seq_seed"))
-    return base::InvalidArgument("seed and seq_seed are two names of one value: give one of them");
+  for (const auto& [one, other] : kSame) {
+    if (!object.contains(one) || !object.contains(other)) continue;
+    return base::InvalidArgument(
+        fmt::format("{} and {} are two names of one value: give one of them", one, other));
+  }
   for (const auto& [name, value] : object.items()) {
     TW_TRY(CheckParamName(name));
     TW_TRY(SetParam(name, value, params));

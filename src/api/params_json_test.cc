@@ -88,7 +88,8 @@ TEST(ParamsJson, WrongValuesAreNamed) {
 TEST(ParamsJson, NothingIsIgnored) {
   ExpectBad(R"({"temprature": 1})", "unknown sampling parameter \"temprature\"");
   ExpectBad(R"({"seed": 1, "seq_seed": 1})", "seed and seq_seed");
-  ExpectError(R"({"so_args": {}})", ErrorCode::kUnsupported, "so_args: structured output");
+  ExpectError(R"({"guided_json": {}})", ErrorCode::kUnsupported, "use so_args");
+  ExpectBad(R"({"so_args": {}, "response_format": {}})", "so_args and response_format");
 }
 
 }  // namespace

@@ -110,6 +110,7 @@ Result<PreparedRequest> PrepareRequest(const text::Tokenizer* tokenizer, const P
   request.include_stop = params.include_stop_str_in_output;
   request.skip_special_tokens = params.skip_special_tokens;
   request.logits_processor = Chain(params.logits_processors);
+  request.so_args = params.so_args;
   request.priority = options.priority;
   request.cache_salt = options.cache_salt;
   request.prefix_reuse = options.prefix_reuse;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/clock.h"
+#include "engine/constraints.h"
 #include "engine/intake.h"
 #include "engine/loop.h"
 #include "engine/output_pump.h"
@@ -29,21 +30,47 @@ int64_t ContextTokens(const sched::SchedulerOptions& options) {
   return std::min(options.context_tokens, options.blocks * kBlockTokens);
 }
 
+// A CPU backend's own threads make masks when they sample: they would wait for the cores anyway.
+int MaskThreads(const Parts& parts) {
+  constexpr int kMost = 4;
+  if (parts.options.so_threads >= 0) return static_cast<int>(parts.options.so_threads);
+  if (parts.team != nullptr) return 0;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()) / 2, 1, kMost);
+}
+
+Constraints::Options ConstraintOptions(const Parts& parts) {
+  Constraints::Options options;
+  options.tokenizer = parts.tokenizer;
+  options.vocab = parts.intake.vocab;
+  options.end_tokens = parts.intake.end_tokens;
+  options.whitespace = parts.options.so_whitespace;
+  options.limits.compile_seconds = parts.options.so_compile_seconds;
+  options.cache_bytes = parts.options.so_cache_bytes;
+  options.threads = MaskThreads(parts);
+  return options;
+}
+
 }  // namespace
 
 // Members are destroyed from the last to the first: the loop, which reports to the pump, then the
 // pump, then what both point to.
 struct Engine::State {
   State(Parts p, std::unique_ptr<Trace> t)
-      : parts(std::move(p)), trace(std::move(t)), intake(parts.intake) {}
+      : parts(std::move(p)),
+        trace(std::move(t)),
+        intake(parts.intake),
+        constraints(ConstraintOptions(parts)) {}
 
   OutputCalls Calls();
   void TraceOps();
+  Status OpenConstraint(const std::string& so_args, const RequestRecord& record);
+  void Forget(const RequestRecord& record);
   void Stop(const RequestRecord& record);
 
   Parts parts;
   std::unique_ptr<Trace> trace;
   Intake intake;
+  Constraints constraints;
   Clock clock;
   Telemetry telemetry;
   JobPool jobs;
@@ -59,9 +86,23 @@ OutputCalls Engine::State::Calls() {
       .ending = [this](const RequestRecord& record) { registry.Release(record.id); },
       .ended =
           [this](const RequestRecord& record) {
-            if (!record.processor.empty()) parts.processors.remove(record.processor);
+            Forget(record);
             registry.Ended();
           }};
+}
+
+Status Engine::State::OpenConstraint(const std::string& so_args, const RequestRecord& record) {
+  if (so_args.empty()) return {};
+  TW_ASSIGN(const Constraints::Compiled compiled,
+            constraints.Compile(so_args, record.starts_thinking ? record.think_end_token : -1));
+  constraints.Open(record.first_sequence, record.n, compiled);
+  return {};
+}
+
+// What other parts keep for a request.
+void Engine::State::Forget(const RequestRecord& record) {
+  if (!record.processor.empty()) parts.processors.remove(record.processor);
+  constraints.Close(record.first_sequence, record.n);
 }
 
 // No step runs yet. The observer is called on the executing thread, which ends before the trace.
@@ -88,10 +129,13 @@ Result<std::unique_ptr<Engine>> Engine::Assemble(Parts parts) {
   parts.intake.bounded_reuse =
       parts.scheduler.prefix_reuse && parts.scheduler.exactness == sched::PrefixExactness::kBounded;
   parts.intake.takes_processors = static_cast<bool>(parts.processors.add);
+  parts.intake.takes_constraints = static_cast<bool>(parts.set_token_masks);
   parts.intake.seed = SeedOf(parts.options);
   auto state = std::make_unique<State>(std::move(parts), std::move(trace));
   State* s = state.get();
   s->TraceOps();
+  if (s->parts.set_token_masks)
+    s->parts.set_token_masks([s](uint64_t sequence) { return s->constraints.Find(sequence); });
   s->stage = std::make_unique<OutputStage>(s->parts.tokenizer.get(), &s->telemetry, s->trace.get(),
                                            s->Calls());
   s->pump = std::make_unique<OutputPump>(s->stage.get(), &s->clock, s->trace.get(), &s->jobs);
@@ -130,8 +174,10 @@ Engine::~Engine() { Drain(true); }
 Result<std::string> Engine::Submit(GenerateRequest request, OutputSink sink) {
   TW_CHECK(static_cast<bool>(sink));
   LogitsProcessor processor = request.logits_processor;
+  const std::string so_args = request.so_args;
   TW_ASSIGN(PreparedRequest prepared, state_->intake.Prepare(std::move(request), std::move(sink)));
   RequestRecord& record = *prepared.record;
+  TW_TRY(state_->OpenConstraint(so_args, record));
   record.submitted_at = state_->clock.Now();
   if (processor) state_->parts.processors.add(record.processor, std::move(processor));
   const Status added = state_->registry.Add(prepared.record, [&] {
@@ -139,7 +185,7 @@ Result<std::string> Engine::Submit(GenerateRequest request, OutputSink sink) {
     state_->loop->Post(
         SubmitCommand{.record = prepared.record, .sequences = std::move(prepared.sequences)});
   });
-  if (!added.ok() && !record.processor.empty()) state_->parts.processors.remove(record.processor);
+  if (!added.ok()) state_->Forget(record);
   TW_TRY(added);
   return record.id;
 }
@@ -159,7 +205,11 @@ int64_t Engine::Drain(bool abandon) {
   return static_cast<int64_t>(metrics().cancelled - before);
 }
 
-Metrics Engine::metrics() const { return state_->telemetry.Snapshot(state_->clock.Now()); }
+Metrics Engine::metrics() const {
+  Metrics metrics = state_->telemetry.Snapshot(state_->clock.Now());
+  metrics.constraints = state_->constraints.metrics();
+  return metrics;
+}
 
 const EngineOptions& Engine::options() const { return state_->parts.options; }
 

@@ -19,7 +19,16 @@
 
 namespace thalweg::engine {
 
-// Counters since the start; all but the last group only grow.
+// Of constrained requests; grammars and their bytes as they stand in the cache.
+struct ConstraintMetrics {
+  uint64_t compiled = 0, cache_hits = 0, refused = 0;
+  int64_t grammars = 0, grammar_bytes = 0;
+  uint64_t masks = 0;
+  double mask_seconds = 0;  // making them, over all threads
+  double wait_seconds = 0;  // of threads that sample: for masks, or making them
+};
+
+// Counters since the start; all but the last groups only grow.
 struct Metrics {
   uint64_t requests = 0, finished = 0, cancelled = 0, failed = 0;
   uint64_t prompt_tokens = 0, output_tokens = 0;
@@ -28,6 +37,7 @@ struct Metrics {
   double schedule_seconds = 0;  // NextPlan and Advance
   double idle_seconds = 0;      // executor without a plan while requests were under way
   double elapsed_seconds = 0;
+  ConstraintMetrics constraints = {};
   sched::SchedulerStats scheduler = {};
 };
 

@@ -79,6 +79,8 @@ Status Intake::CheckStops(const GenerateRequest& request) const {
 Status Intake::CheckPromise(const GenerateRequest& request) const {
   if (request.logits_processor && !options_.takes_processors)
     return base::Unsupported("this engine's executor runs no custom logits processors");
+  if (!request.so_args.empty() && !options_.takes_constraints)
+    return base::Unsupported("this engine's executor takes no so_args");
   if (!request.seed.has_value() || !options_.bounded_reuse || !request.prefix_reuse) return {};
   return base::InvalidArgument(
       "seed promises a repeatable answer, which --prefix-exactness bounded does not keep: set "
@@ -133,6 +135,7 @@ Status Intake::FillSampling(uint64_t first_sequence, GenerateRequest* request) c
     sampling.think_end_token = think_end_;
   }
   sampling.seeded = request->seed.has_value();
+  sampling.constrained = !request->so_args.empty();
   sampling.seed = request->seed.value_or(DrawSeed(options_.seed, first_sequence));
   if (request->logits_processor) {
     sampling.logits_processor = fmt::format("request-{}", first_sequence);

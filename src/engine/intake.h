@@ -27,9 +27,10 @@ struct IntakeOptions {
   std::vector<int32_t> end_tokens = {};
   // The replay cut of a prompt of so many tokens (model/replay.h); none: 0.
   std::function<int64_t(int64_t)> decoder_from = {};
-  bool bounded_reuse = false;     // prefixes are reused, and not exactly
-  bool takes_processors = false;  // the executor runs custom logits processors
-  uint64_t seed = 1;              // of the seeds that are drawn
+  bool bounded_reuse = false;      // prefixes are reused, and not exactly
+  bool takes_processors = false;   // the executor runs custom logits processors
+  bool takes_constraints = false;  // the executor draws tokens under masks
+  uint64_t seed = 1;               // of the seeds that are drawn
 };
 
 class Intake {

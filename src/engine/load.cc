@@ -143,6 +143,9 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
             host->RegisterProcessor(name, std::move(processor));
           },
       .remove = [host](const std::string& name) { host->UnregisterProcessor(name); }};
+  parts->set_token_masks = [host](exec::FindTokenMasks find) {
+    host->SetTokenMasks(std::move(find));
+  };
   parts->scheduler = SchedulerOptionsOf(options, sizes, host->model());
   parts->executor = std::move(executor);
   parts->scheduler.cache_identity = CacheIdentity(*parts, *ops);

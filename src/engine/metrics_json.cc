@@ -28,6 +28,19 @@ base::Json SchedulerJson(const sched::SchedulerStats& s) {
   return json;
 }
 
+base::Json ConstraintsJson(const ConstraintMetrics& c) {
+  base::Json json;
+  json["compiled"] = c.compiled;
+  json["cache_hits"] = c.cache_hits;
+  json["refused"] = c.refused;
+  json["grammars"] = c.grammars;
+  json["grammar_bytes"] = c.grammar_bytes;
+  json["masks"] = c.masks;
+  json["mask_seconds"] = c.mask_seconds;
+  json["wait_seconds"] = c.wait_seconds;
+  return json;
+}
+
 }  // namespace
 
 std::string ToJson(const Metrics& m) {
@@ -43,6 +56,7 @@ std::string ToJson(const Metrics& m) {
   json["schedule_seconds"] = m.schedule_seconds;
   json["idle_seconds"] = m.idle_seconds;
   json["elapsed_seconds"] = m.elapsed_seconds;
+  json["constraints"] = ConstraintsJson(m.constraints);
   json["scheduler"] = SchedulerJson(m.scheduler);
   return json.dump();
 }

@@ -128,6 +128,34 @@ std::vector<OptionRow> CacheRows() {
   };
 }
 
+std::vector<OptionRow> StructuredRows() {
+  return {
+      {.name = "so-whitespace",
+       .help = "whitespace in JSON under so_args that do not say: flexible (some, where JSON "
+               "allows it), compact (none), python (as json.dumps writes)",
+       .fallback = "flexible",
+       .choices = {"flexible", "compact", "python"}},
+      {.name = "so-compile-seconds",
+       .kind = OptionKind::kReal,
+       .help = "longest compilation of a request's so_args",
+       .fallback = "2",
+       .least = 0.001,
+       .most = 3600},
+      {.name = "so-cache-bytes",
+       .kind = OptionKind::kInteger,
+       .help = "memory for compiled so_args that requests share",
+       .fallback = "268435456",
+       .most = 1e12},
+      {.name = "so-threads",
+       .kind = OptionKind::kInteger,
+       .help = "threads that make token masks beside the model; 0: those that sample do; -1: 0 on "
+               "the cpu backend, else half of the cores, at most 4",
+       .fallback = "-1",
+       .least = -1,
+       .most = 256},
+  };
+}
+
 std::vector<OptionRow> ServiceRows() {
   return {
       {.name = "engine-seed",
@@ -216,6 +244,7 @@ std::vector<OptionRow> EngineOptions::Rows() {
   Append(ReplayRows("compact"), &rows);
   Append(BatchRows(), &rows);
   Append(CacheRows(), &rows);
+  Append(StructuredRows(), &rows);
   Append(ServiceRows(), &rows);
   return rows;
 }

@@ -93,6 +93,13 @@ void ReadService(const OptionValues& values, EngineOptions* o) {
   o->preempt_every = static_cast<uint64_t>(values.Integer("preempt-every"));
 }
 
+void ReadStructured(const OptionValues& values, EngineOptions* o) {
+  o->so_whitespace = values.Text("so-whitespace");
+  o->so_compile_seconds = values.Real("so-compile-seconds");
+  o->so_cache_bytes = values.Integer("so-cache-bytes");
+  o->so_threads = values.Integer("so-threads");
+}
+
 void SetText(std::string_view name, std::string_view text, OptionValues* values) {
   if (!text.empty()) values->Set(std::string(name), std::string(text));
 }
@@ -145,6 +152,13 @@ void WriteService(const EngineOptions& o, OptionValues* values) {
   SetNumber("watchdog", o.watchdog_seconds, values);
   SetText("log-level", o.log_level, values);
   SetNumber("preempt-every", o.preempt_every, values);
+}
+
+void WriteStructured(const EngineOptions& o, OptionValues* values) {
+  SetText("so-whitespace", o.so_whitespace, values);
+  SetNumber("so-compile-seconds", o.so_compile_seconds, values);
+  SetNumber("so-cache-bytes", o.so_cache_bytes, values);
+  SetNumber("so-threads", o.so_threads, values);
 }
 
 }  // namespace
@@ -205,6 +219,7 @@ Result<EngineOptions> EngineOptions::From(const OptionValues& values) {
   options.keep_tokens = values.OptionalInteger("keep-tokens");
   ReadCache(values, &options);
   ReadService(values, &options);
+  ReadStructured(values, &options);
   TW_TRY(options.Check());
   return options;
 }
@@ -214,6 +229,7 @@ OptionValues EngineOptions::ToValues() const {
   WriteMachine(*this, &values);
   WriteCache(*this, &values);
   WriteService(*this, &values);
+  WriteStructured(*this, &values);
   return values;
 }
 

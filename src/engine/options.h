@@ -52,7 +52,11 @@ struct EngineOptions {
   std::string trace_file = {};   // Chrome trace of requests and steps
   double watchdog_seconds = 60;  // a step longer than this is named in the log; 0: off
   std::string log_level = "warn";
-  uint64_t preempt_every = 0;  // testing (sched/scheduler.h)
+  std::string so_whitespace = "flexible";  // of JSON, where so_args do not say (grammar/schema.h)
+  double so_compile_seconds = 2;           // longest compilation of so_args
+  int64_t so_cache_bytes = 256 << 20;      // compiled grammars that are kept
+  int64_t so_threads = -1;                 // that make masks; -1: chosen by the backend
+  uint64_t preempt_every = 0;              // testing (sched/scheduler.h)
 
   // The table: names, defaults, ranges, help, environment names.
   static std::vector<base::OptionRow> Rows();

@@ -45,6 +45,10 @@ TEST(EngineOptions, ValuesSurviveTheWayThroughTheTable) {
                        {"engine-seed", "9"},
                        {"trace", "t.json"},
                        {"watchdog", "1.5"},
+                       {"so-whitespace", "python"},
+                       {"so-compile-seconds", "0.5"},
+                       {"so-cache-bytes", "1000"},
+                       {"so-threads", "3"},
                        {"log-level", "info"},
                        {"preempt-every", "11"}};
   const Result<EngineOptions> once = FromGiven(given);

@@ -12,6 +12,7 @@
 #include "engine/request.h"
 #include "exec/executor.h"
 #include "exec/timed_ops.h"
+#include "exec/token_masks.h"
 #include "sched/scheduler.h"
 #include "text/tokenizer.h"
 
@@ -35,6 +36,8 @@ struct Parts {
   std::unique_ptr<exec::TimedOps> timed_ops = {};  // with a trace: what the executor runs
   std::unique_ptr<exec::Executor> executor = {};
   ProcessorHost processors = {};
+  // Tells the executor where masks are found; empty: it takes none.
+  std::function<void(exec::FindTokenMasks)> set_token_masks = {};
 };
 
 // Options in which a checkpoint, an executor and sizes have been chosen. `interrupted` as in

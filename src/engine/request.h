@@ -41,6 +41,10 @@ struct GenerateRequest {
   bool skip_special_tokens = true;
   LogitsProcessor logits_processor = {};  // with seed set: its own purity is the caller's promise
 
+  // What the text must be, as a JSON object: {"type": "json_schema", "content": {...}} and the like
+  // (docs/structured.md). Empty: anything. Compiled in Submit.
+  std::string so_args = {};
+
   int priority = 0;  // higher runs first
   std::string cache_salt = {};
   bool prefix_reuse = true;

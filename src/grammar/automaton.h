@@ -53,6 +53,7 @@ class Grammar::Automaton {
 
   int64_t bytes();
   int64_t states() const;
+  int64_t masks() const { return masks_.made(); }  // so far
   bool IsEnd(int32_t token) const;
 
  private:

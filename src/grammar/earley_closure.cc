@@ -51,7 +51,7 @@ void Rows::Advance(Item item) {
 int32_t Rows::Finish() {
   if (!failure_.ok()) return kFailed;
   if (items_.empty() && !accepts_) return kDead;
-  std::sort(items_.begin(), items_.end());
+  if (!std::is_sorted(items_.begin(), items_.end())) std::sort(items_.begin(), items_.end());
   items_.erase(std::unique(items_.begin(), items_.end()), items_.end());
   return Intern(items_, accepts_);
 }
@@ -93,11 +93,14 @@ void Rows::MakeClosure(int32_t row, Closure* closure) {
   const bool all = !predicts && found_tokens_.empty();
   closure->terminals = all ? items : pool_->Copy<Item>(found_);
   closure->tokens = pool_->Copy<Item>(found_tokens_);
+  automata_.clear();
   for (const Item& item : found_) {
     const Terminal* terminal = terminals_.Of(item.expression);
     if (terminal == nullptr) return static_cast<void>(Fail(terminals_.failure()));
     closure->live = closure->live | terminal->live;
+    automata_.push_back(terminal);
   }
+  closure->automata = pool_->Copy<const Terminal*>(automata_);
 }
 
 void Rows::Predict(std::span<const Item> items) {

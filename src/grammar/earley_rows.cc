@@ -13,23 +13,8 @@ namespace {
 
 // Rows made between two looks at the clock.
 constexpr int64_t kRowsPerCheck = 256;
-// Terminals of a row whose steps are kept by classes of bytes, not by bytes.
-constexpr size_t kMostForClasses = 8;
 
 }  // namespace
-
-void* BytePool::Allocate(size_t bytes) {
-  bytes = (bytes + 7) & ~size_t{7};
-  if (bytes > left_) {
-    const size_t block = std::max(bytes, kBlock);
-    blocks_.push_back(std::make_unique_for_overwrite<std::byte[]>(block));
-    free_ = blocks_.back().get();
-    left_ = block;
-    bytes_ += static_cast<int64_t>(block);
-  }
-  left_ -= bytes;
-  return std::exchange(free_, free_ + bytes);
-}
 
 Rows::Rows(const Program& program, Terminals* terminals, const Limits& limits)
     : program_(program), terminals_(*terminals), limits_(limits), predictor_(program) {
@@ -50,8 +35,8 @@ void Rows::StartWork() {
 }
 
 int64_t Rows::bytes() const {
-  return pool_->bytes() + static_cast<int64_t>(rows_.capacity() * sizeof(Row)) +
-         static_cast<int64_t>(index_.size() * sizeof(int32_t)) + terminals_.bytes();
+  return pool_->bytes() + static_cast<int64_t>(rows_.bytes()) +
+         static_cast<int64_t>(index_.size() * sizeof(Slot)) + terminals_.bytes();
 }
 
 int32_t Rows::Fail(Status failure) {
@@ -77,24 +62,24 @@ bool Rows::Check() {
 }
 
 // The slot of the row, or the empty one where it would be.
-int32_t* Rows::Find(std::span<const Item> items, bool accepts, uint64_t hash) {
+Rows::Slot* Rows::Find(std::span<const Item> items, bool accepts, uint64_t hash) {
   const size_t mask = index_.size() - 1;
   for (size_t at = hash & mask;; at = (at + 1) & mask) {
-    if (index_[at] < 0) return &index_[at];
-    const Row& row = At(index_[at]);
-    if (row.hash == hash && row.accepts == accepts && std::ranges::equal(row.items, items)) {
-      return &index_[at];
-    }
+    Slot& slot = index_[at];
+    if (slot.row < 0) return &slot;
+    if (slot.hash != static_cast<uint32_t>(hash)) continue;
+    const Row& row = At(slot.row);
+    if (row.accepts == accepts && std::ranges::equal(row.items, items)) return &slot;
   }
 }
 
 int32_t Rows::Intern(std::span<const Item> items, bool accepts) {
   const uint64_t hash = HashOf(items) * 2 + (accepts ? 1 : 0);
-  int32_t* slot = Find(items, accepts, hash);
-  if (*slot >= 0) return *slot;
+  Slot* slot = Find(items, accepts, hash);
+  if (slot->row >= 0) return slot->row;
   if ((live_rows_ + 1) % kRowsPerCheck == 0 && !Check()) return kFailed;
-  *slot = NewRow(items, accepts, hash);
-  const int32_t row = *slot;
+  const int32_t row = NewRow(items, accepts, hash);
+  *slot = {static_cast<uint32_t>(hash), row};
   if (static_cast<size_t>(live_rows_) * 2 > index_.size()) GrowIndex();
   return row;
 }
@@ -103,37 +88,35 @@ int32_t Rows::NewRow(std::span<const Item> items, bool accepts, uint64_t hash) {
   ++live_rows_;
   int32_t row = static_cast<int32_t>(rows_.size());
   if (free_.empty()) {
-    rows_.emplace_back();
+    rows_.Add();
   } else {
     row = free_.back();
     free_.pop_back();
   }
-  At(row) = {.items = pool_->Copy(items), .hash = hash, .accepts = accepts};
+  At(row) = {.items = pool_->Copy(items), .hash = static_cast<uint32_t>(hash), .accepts = accepts};
   return row;
 }
 
-void Rows::GrowIndex() {
-  const size_t size = index_.size() * 2;
-  index_.assign(size, -1);
-  for (size_t row = 0; row < rows_.size(); ++row) {
-    if (rows_[row].free) continue;
-    *Find(rows_[row].items, rows_[row].accepts, rows_[row].hash) = static_cast<int32_t>(row);
-  }
+// Where no equal row is known.
+void Rows::Place(const Slot& placed) {
+  const size_t mask = index_.size() - 1;
+  size_t at = placed.hash & mask;
+  while (index_[at].row >= 0) at = (at + 1) & mask;
+  index_[at] = placed;
 }
 
-const Partition* Rows::PartitionOf(std::span<const Item> terminals) {
-  if (terminals.size() > kMostForClasses) return terminals_.bytes_apart();
-  const Partition* partition = terminals_.all_alike();
-  for (const Item& item : terminals) {
-    partition = terminals_.Product(partition, terminals_.Of(item.expression)->partition);
+void Rows::GrowIndex() {
+  std::vector<Slot> old(index_.size() * 2);
+  std::swap(old, index_);
+  for (const Slot& slot : old) {
+    if (slot.row >= 0) Place(slot);
   }
-  return partition;
 }
 
 Rows::Table* Rows::MakeTable(int32_t row) {
   const Closure* closure = ClosureOf(row);
   if (closure == nullptr) return nullptr;
-  const Partition* partition = PartitionOf(closure->terminals);
+  const Partition* partition = terminals_.Product(closure->automata);
   const auto classes = static_cast<size_t>(partition->count);
   auto* table =
       static_cast<Table*>(pool_->Allocate(offsetof(Table, next) + classes * sizeof(int32_t)));
@@ -147,9 +130,11 @@ Rows::Table* Rows::MakeTable(int32_t row) {
 
 int32_t Rows::Compute(Table* table, uint8_t byte) {
   Begin();
-  for (const Item& item : At(table->row).closure->terminals) {
-    const RegexId next = terminals_.Of(item.expression)->Next(byte);
-    if (next != kNothing) Step({item.position, next, item.origin, item.rule});
+  const Closure& closure = *At(table->row).closure;
+  for (size_t i = 0; i < closure.terminals.size(); ++i) {
+    if (!closure.automata[i]->live.Has(byte)) continue;
+    const Item& item = closure.terminals[i];
+    Step({item.position, closure.automata[i]->Next(byte), item.origin, item.rule});
   }
   const int32_t row = Finish();
   if (row != kFailed) table->next[table->partition->class_of[byte]] = row;
@@ -222,10 +207,12 @@ void Rows::Collect(std::vector<int32_t>* freed) {
     --live_rows_;
   }
   pool_ = std::move(pool);
-  index_.assign(512, -1);
-  while (static_cast<size_t>(live_rows_) * 2 > index_.size()) index_.resize(index_.size() * 2);
-  index_.resize(index_.size() / 2);
-  GrowIndex();
+  size_t slots = 1024;
+  while (static_cast<size_t>(live_rows_) * 4 > slots) slots *= 2;
+  index_.assign(slots, {});
+  for (size_t row = 0; row < rows_.size(); ++row) {
+    if (!rows_[row].free) Place({rows_[row].hash, static_cast<int32_t>(row)});
+  }
 }
 
 }  // namespace thalweg::grammar

@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/byte_pool.h"
+#include "grammar/chunks.h"
 #include "grammar/earley_item.h"
 #include "grammar/earley_predict.h"
 #include "grammar/earley_program.h"
@@ -19,27 +21,6 @@
 #include "grammar/limits.h"
 
 namespace thalweg::grammar {
-
-// Memory that is given back all at once.
-class BytePool {
- public:
-  void* Allocate(size_t bytes);
-  // Of trivial values.
-  template <typename T>
-  std::span<T> Copy(std::span<const T> values) {
-    T* copy = static_cast<T*>(Allocate(values.size_bytes()));
-    std::copy(values.begin(), values.end(), copy);
-    return {copy, values.size()};
-  }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  static constexpr size_t kBlock = size_t{1} << 16;
-  std::vector<std::unique_ptr<std::byte[]>> blocks_;
-  std::byte* free_ = nullptr;
-  size_t left_ = 0;
-  int64_t bytes_ = 0;
-};
 
 // A row is a number >= 0. A row that exists has a continuation: some text completes it. Rows that
 // are not pinned, and not part of one that is, are forgotten by Collect.
@@ -60,8 +41,9 @@ class Rows {
   };
   // What may come next in a row.
   struct Closure {
-    std::span<const Item> terminals;  // before a regex
-    std::span<const Item> tokens;     // before a token
+    std::span<const Item> terminals;            // before a regex
+    std::span<const Terminal* const> automata;  // of each of them
+    std::span<const Item> tokens;               // before a token
     ByteSet live;
   };
 
@@ -106,7 +88,7 @@ class Rows {
   using WaitingList = std::span<const Waiting>;  // sorted
   struct Row {
     std::span<const Item> items;
-    uint64_t hash = 0;
+    uint32_t hash = 0;
     Table* table = nullptr;
     const Closure* closure = nullptr;
     const WaitingList* waiting = nullptr;
@@ -123,11 +105,15 @@ class Rows {
 
   int32_t Intern(std::span<const Item> items, bool accepts);
   int32_t NewRow(std::span<const Item> items, bool accepts, uint64_t hash);
-  int32_t* Find(std::span<const Item> items, bool accepts, uint64_t hash);
+  struct Slot {
+    uint32_t hash = 0;
+    int32_t row = -1;  // none
+  };
+  Slot* Find(std::span<const Item> items, bool accepts, uint64_t hash);
+  void Place(const Slot& placed);
   void GrowIndex();
 
   Table* MakeTable(int32_t row);
-  const Partition* PartitionOf(std::span<const Item> terminals);
   int32_t Compute(Table* table, uint8_t byte);
 
   void MakeClosure(int32_t row, Closure* closure);
@@ -152,8 +138,8 @@ class Rows {
   const Limits limits_;
   Predictor predictor_;
   std::unique_ptr<BytePool> pool_ = std::make_unique<BytePool>();
-  std::vector<Row> rows_;
-  std::vector<int32_t> index_ = std::vector<int32_t>(1024, -1);  // open addressing, by hash
+  Chunks<Row> rows_;
+  std::vector<Slot> index_ = std::vector<Slot>(1024);  // open addressing, by hash
   std::vector<int32_t> free_;
   int64_t live_rows_ = 0;
   int32_t start_ = kFailed;
@@ -166,6 +152,7 @@ class Rows {
   // Of the closure that is being made.
   std::vector<Item> found_;
   std::vector<Item> found_tokens_;
+  std::vector<const Terminal*> automata_;
   std::vector<Waiting> found_waiting_;
   std::vector<Item> subset_;
   std::vector<int32_t> marks_;

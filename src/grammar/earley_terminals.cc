@@ -14,7 +14,9 @@ namespace {
 constexpr int64_t kMostStates = 1 << 16;
 // Steps of the arena in one operation: tenths of a second.
 constexpr int64_t kMostSteps = 50'000'000;
-constexpr int32_t kMostExceptions = 8;
+constexpr int32_t kMostExceptions = 12;
+// Partitions whose product is made; beyond, every byte is a class.
+constexpr size_t kMostFactors = 8;
 
 Status TooComplex() {
   return base::ResourceExhausted(
@@ -27,7 +29,7 @@ Status TooComplex() {
 
 Terminals::Terminals(RegexArena* arena, const Vocabulary::Trie& trie)
     : arena_(*arena), trie_(trie), arena_bytes_(arena->bytes()) {
-  uniforms_.push_back(nullptr);
+  uniforms_.emplace_back();  // index 0: not asked yet
   std::array<uint8_t, 256> labels = {};
   all_alike_ = Intern(labels);
   for (size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<uint8_t>(i);
@@ -39,7 +41,10 @@ void Terminals::StartWork() {
   arena_.LimitWork(kMostSteps);
 }
 
-int64_t Terminals::bytes() const { return bytes_ + arena_.bytes() - arena_bytes_; }
+int64_t Terminals::bytes() const {
+  const size_t own = terminals_.size() * sizeof(void*) + uniforms_.size() * sizeof(Uniform);
+  return bytes_ + pool_.bytes() + static_cast<int64_t>(own) + arena_.bytes() - arena_bytes_;
+}
 
 // `labels` renumbered by first occurrence are the key, so that equal partitions are one.
 const Partition* Terminals::Intern(const std::array<uint8_t, 256>& labels) {
@@ -57,6 +62,10 @@ const Partition* Terminals::Intern(const std::array<uint8_t, 256>& labels) {
   auto [at, is_new] = partitions_.try_emplace(partition->class_of);
   if (is_new) {
     partition->number = static_cast<int32_t>(partitions_.size()) - 1;
+    partition->bytes.resize(static_cast<size_t>(partition->count));
+    for (size_t byte = 0; byte < 256; ++byte) {
+      partition->bytes[partition->class_of[byte]].Add(static_cast<uint8_t>(byte));
+    }
     at->second = std::move(partition);
     bytes_ += static_cast<int64_t>(sizeof(Partition)) + 320;
   }
@@ -66,7 +75,9 @@ const Partition* Terminals::Intern(const std::array<uint8_t, 256>& labels) {
 const Partition* Terminals::Product(const Partition* a, const Partition* b) {
   if (a == b || b == all_alike_) return a;
   if (a == all_alike_) return b;
-  const Partition*& product = products_[std::minmax(a->number, b->number)];
+  const auto [low, high] = std::minmax(a->number, b->number);
+  const Partition*& product =
+      products_[static_cast<uint64_t>(low) << 32 | static_cast<uint64_t>(high)];
   if (product != nullptr) return product;
   std::map<std::pair<uint8_t, uint8_t>, uint8_t> names;
   std::array<uint8_t, 256> labels;
@@ -77,42 +88,52 @@ const Partition* Terminals::Product(const Partition* a, const Partition* b) {
   return product = Intern(labels);
 }
 
-const Terminal* Terminals::Of(RegexId expression) {
-  const auto index = static_cast<size_t>(expression);
-  if (index >= terminals_.size()) {
-    bytes_ += static_cast<int64_t>((index + 1 - terminals_.size()) * sizeof(terminals_[0]));
-    terminals_.resize(index + 1);
+const Partition* Terminals::Product(std::span<const Terminal* const> terminals) {
+  factors_.clear();
+  for (const Terminal* terminal : terminals) {
+    const Partition* partition = terminal->partition;
+    if (std::find(factors_.begin(), factors_.end(), partition) != factors_.end()) continue;
+    if (factors_.size() == kMostFactors) return bytes_apart_;
+    factors_.push_back(partition);
   }
-  if (terminals_[index] == nullptr) {
-    std::unique_ptr<Terminal> made = Make(expression);
-    if (made == nullptr) return nullptr;
-    bytes_ += static_cast<int64_t>(sizeof(Terminal) + made->next.size() * sizeof(RegexId));
-    terminals_[index] = std::move(made);
-  }
-  return terminals_[index].get();
+  const Partition* product = all_alike_;
+  for (const Partition* factor : factors_) product = Product(product, factor);
+  return product;
 }
 
-std::unique_ptr<Terminal> Terminals::Make(RegexId expression) {
-  auto terminal = std::make_unique<Terminal>();
-  const RegexArena::Classes classes = arena_.ClassesOf(expression);
-  terminal->partition = Intern(classes.class_of);
+const Partition* Terminals::PartitionOf(RegexId expression) {
+  const RegexArena::Classes& classes = arena_.ClassesOf(expression);
+  const Partition*& partition = of_arena_[&classes];
+  if (partition == nullptr) partition = Intern(classes.class_of);
+  return partition;
+}
+
+const Terminal* Terminals::Make(RegexId expression) {
+  const auto index = static_cast<size_t>(expression);
+  if (index >= terminals_.size()) {
+    terminals_.resize(std::max(index + 1, terminals_.size() * 2));
+  }
+  auto* terminal = new (pool_.Allocate(sizeof(Terminal))) Terminal;
+  terminal->partition = PartitionOf(expression);
   terminal->nullable = arena_.Nullable(expression);
-  const Partition& partition = *terminal->partition;
-  for (size_t c = 0; c < static_cast<size_t>(partition.count); ++c) {
-    const RegexId next = arena_.Derivative(expression, partition.representative[c]);
+  const auto classes = static_cast<size_t>(terminal->partition->count);
+  terminal->next = {static_cast<RegexId*>(pool_.Allocate(classes * sizeof(RegexId))), classes};
+  if (!FillNext(expression, terminal)) return nullptr;
+  return terminals_[index] = terminal;
+}
+
+bool Terminals::FillNext(RegexId expression, Terminal* terminal) {
+  for (size_t c = 0; c < terminal->next.size(); ++c) {
+    const RegexId next = arena_.Derivative(expression, terminal->partition->representative[c]);
     const std::optional<bool> nothing = arena_.IsNothing(next, kMostStates);
     if (arena_.exhausted() || !nothing.has_value()) {
       failure_ = TooComplex();
-      return nullptr;
+      return false;
     }
-    terminal->next.push_back(*nothing ? kNothing : next);
+    terminal->next[c] = *nothing ? kNothing : next;
+    if (!*nothing) terminal->live = terminal->live | terminal->partition->bytes[c];
   }
-  for (size_t byte = 0; byte < 256; ++byte) {
-    if (terminal->next[partition.class_of[byte]] != kNothing) {
-      terminal->live.Add(static_cast<uint8_t>(byte));
-    }
-  }
-  return terminal;
+  return true;
 }
 
 const Uniform* Terminals::UniformOf(RegexId expression, int32_t alphabet) {
@@ -120,36 +141,35 @@ const Uniform* Terminals::UniformOf(RegexId expression, int32_t alphabet) {
   if (terminal == nullptr) return nullptr;
   const auto a = static_cast<size_t>(alphabet);
   if (terminal->uniform[a] == 0) {
-    std::unique_ptr<Uniform> made = MakeUniform(*terminal, alphabet);
+    const Uniform made = MakeUniform(*terminal, alphabet);
     if (!failure_.ok()) return nullptr;
-    const auto index = static_cast<int32_t>(uniforms_.size());
-    uniforms_.push_back(std::move(made));
-    bytes_ += static_cast<int64_t>(sizeof(Uniform) + sizeof(void*));
-    terminals_[static_cast<size_t>(expression)]->uniform[a] = index;
+    terminals_[static_cast<size_t>(expression)]->uniform[a] =
+        static_cast<int32_t>(uniforms_.size());
+    uniforms_.push_back(made);
   }
-  return uniforms_[static_cast<size_t>(terminal->uniform[a])].get();
+  return &uniforms_[static_cast<size_t>(terminal->uniform[a])];
 }
 
-std::unique_ptr<Uniform> Terminals::MakeUniform(const Terminal& terminal, int32_t alphabet) {
+Uniform Terminals::MakeUniform(const Terminal& terminal, int32_t alphabet) {
   const Alphabet& of = trie_.alphabets[static_cast<size_t>(alphabet)];
-  auto uniform = std::make_unique<Uniform>();
-  uniform->next = MostCommon(terminal, of.ascii);
+  Uniform uniform;
+  uniform.next = MostCommon(terminal, of.ascii);
   int32_t exceptions = 0;
   for (int byte = 0; byte < 128; ++byte) {
     const auto b = static_cast<uint8_t>(byte);
-    if (!of.ascii.Has(b) || terminal.Next(b) == uniform->next) continue;
+    if (!of.ascii.Has(b) || terminal.Next(b) == uniform.next) continue;
     if (!trie_.exceptions.Has(b) || ++exceptions > kMostExceptions) return uniform;
-    uniform->exceptions.Add(b);
+    uniform.exceptions.Add(b);
   }
   if (of.beyond_ascii) {
     for (const CharacterSequence& sequence : CharacterSequences()) {
       for (int byte = sequence.bytes[0].first; byte <= sequence.bytes[0].last; ++byte) {
         const RegexId next = terminal.Next(static_cast<uint8_t>(byte));
-        if (!OnlyLeadsTo(next, uniform->next, sequence, 1)) return uniform;
+        if (!OnlyLeadsTo(next, uniform.next, sequence, 1)) return uniform;
       }
     }
   }
-  uniform->holds = true;
+  uniform.holds = true;
   return uniform;
 }
 

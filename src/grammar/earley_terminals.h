@@ -6,9 +6,12 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
+#include "grammar/byte_pool.h"
 #include "grammar/regex_arena.h"
 #include "grammar/vocabulary_trie.h"
 
@@ -18,6 +21,7 @@ namespace thalweg::grammar {
 struct Partition {
   std::array<uint8_t, 256> class_of;
   std::array<uint8_t, 256> representative;
+  std::vector<ByteSet> bytes;  // of each class
   int32_t count;
   int32_t number;
 };
@@ -25,8 +29,8 @@ struct Partition {
 // One expression whose derivatives are known.
 struct Terminal {
   const Partition* partition = nullptr;
-  std::vector<RegexId> next = {};  // by class; kNothing for every empty language
-  ByteSet live = {};               // bytes that do not lead to kNothing
+  std::span<RegexId> next = {};  // by class; kNothing for every empty language
+  ByteSet live = {};             // bytes that do not lead to kNothing
   bool nullable = false;
   std::array<int32_t, kAlphabets> uniform = {};  // index of Terminals::uniforms_, 0: not yet asked
 
@@ -46,12 +50,14 @@ class Terminals {
   Terminals(RegexArena* arena, const Vocabulary::Trie& trie);
 
   // Null: the expression is beyond what can be computed, see failure(). Stable.
-  const Terminal* Of(RegexId expression);
+  const Terminal* Of(RegexId expression) {
+    const auto index = static_cast<size_t>(expression);
+    if (index < terminals_.size() && terminals_[index] != nullptr) return terminals_[index];
+    return Make(expression);
+  }
   const Uniform* UniformOf(RegexId expression, int32_t alphabet);
-  // The coarsest partition that is finer than both.
-  const Partition* Product(const Partition* a, const Partition* b);
-  const Partition* bytes_apart() const { return bytes_apart_; }
-  const Partition* all_alike() const { return all_alike_; }
+  // A partition that is finer than all of these: the coarsest one when they are few.
+  const Partition* Product(std::span<const Terminal* const> terminals);
 
   // Bounds what is computed until the next call.
   void StartWork();
@@ -59,18 +65,24 @@ class Terminals {
   int64_t bytes() const;
 
  private:
-  std::unique_ptr<Terminal> Make(RegexId expression);
+  const Terminal* Make(RegexId expression);
+  bool FillNext(RegexId expression, Terminal* terminal);
+  const Partition* PartitionOf(RegexId expression);
   const Partition* Intern(const std::array<uint8_t, 256>& labels);
-  std::unique_ptr<Uniform> MakeUniform(const Terminal& terminal, int32_t alphabet);
+  const Partition* Product(const Partition* a, const Partition* b);
+  Uniform MakeUniform(const Terminal& terminal, int32_t alphabet);
   RegexId MostCommon(const Terminal& terminal, const ByteSet& of) const;
   bool OnlyLeadsTo(RegexId from, RegexId to, const CharacterSequence& sequence, int32_t at);
 
   RegexArena& arena_;
   const Vocabulary::Trie& trie_;
-  std::vector<std::unique_ptr<Terminal>> terminals_;  // by expression
-  std::vector<std::unique_ptr<Uniform>> uniforms_;
+  BytePool pool_;
+  std::vector<Terminal*> terminals_;  // by expression
+  std::deque<Uniform> uniforms_;
   std::map<std::array<uint8_t, 256>, std::unique_ptr<Partition>> partitions_;
-  std::map<std::pair<int32_t, int32_t>, const Partition*> products_;
+  std::unordered_map<const RegexArena::Classes*, const Partition*> of_arena_;
+  std::unordered_map<uint64_t, const Partition*> products_;
+  std::vector<const Partition*> factors_;
   const Partition* bytes_apart_;
   const Partition* all_alike_;
   Status failure_;

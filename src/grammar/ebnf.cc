@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "grammar/constraint.h"
 #include "grammar/ebnf_notations.h"
 #include "text/utf8.h"
 
@@ -57,7 +58,7 @@ class Resolver {
   Resolver(const EbnfTree& tree, const EbnfText& text, const Limits& limits, Rules* rules)
       : tree_(tree), text_(text), limits_(limits), rules_(rules) {}
 
-  Status Resolve() {
+  Result<Symbol> Resolve() {
     TW_TRY(NameRules());
     made_.resize(tree_.rules.size());
     const std::vector<std::vector<size_t>> groups = Groups();
@@ -67,15 +68,7 @@ class Resolver {
     const auto start = index_.find(tree_.start);
     const size_t first = start == index_.end() ? 0 : start->second;
     const Symbol parts[] = {ignored_, made_[first]};
-    const Symbol all = rules_->Sequence(parts, "start");
-    if (all.kind == Symbol::Kind::kRule) {
-      rules_->set_start(all.id);
-    } else {
-      const int32_t rule = rules_->NewRule("start");
-      rules_->AddAlternative(rule, {all});
-      rules_->set_start(rule);
-    }
-    return {};
+    return rules_->Sequence(parts, "start");
   }
 
  private:
@@ -289,7 +282,7 @@ bool IsGbnf(EbnfText text) {
 
 }  // namespace
 
-Result<Rules> ParseEbnf(std::string_view source, const Limits& limits) {
+Result<Symbol> AddEbnf(std::string_view source, const Limits& limits, Rules* rules) {
   if (static_cast<int64_t>(source.size()) > limits.source_bytes) {
     return base::OutOfRange(
         fmt::format("a grammar of {} bytes; the limit is {}", source.size(), limits.source_bytes));
@@ -297,17 +290,17 @@ Result<Rules> ParseEbnf(std::string_view source, const Limits& limits) {
   const EbnfText text(source, limits);
   const size_t valid = text::ValidUtf8Prefix(source);
   if (valid < source.size()) return text.Error(valid, "the grammar is not UTF-8 here");
+  RegexArena* const arena = &rules->regexes();
+  TW_ASSIGN(const EbnfTree tree,
+            IsGbnf(text) ? ParseGbnf(text, limits, arena) : ParseLark(text, limits, arena));
+  return Resolver(tree, text, limits, rules).Resolve();
+}
+
+Result<Rules> ParseEbnf(std::string_view source, const Limits& limits) {
   Rules rules;
-  constexpr int64_t kMostWork = 20'000'000;  // rules that double each other grow beyond any memory
-  rules.regexes().LimitWork(kMostWork);
-  TW_ASSIGN(const EbnfTree tree, IsGbnf(text) ? ParseGbnf(text, limits, &rules.regexes())
-                                              : ParseLark(text, limits, &rules.regexes()));
-  TW_TRY(Resolver(tree, text, limits, &rules).Resolve());
-  if (rules.regexes().exhausted() || rules.SymbolCount() > limits.symbols) {
-    return base::OutOfRange(fmt::format("the grammar has more than {} symbols", limits.symbols));
-  }
-  rules.regexes().LimitWork(INT64_MAX);
-  return rules;
+  rules.regexes().LimitWork(kCompileWork);
+  TW_ASSIGN(const Symbol start, AddEbnf(source, limits, &rules));
+  return FinishRules(start, limits, std::move(rules));
 }
 
 }  // namespace thalweg::grammar

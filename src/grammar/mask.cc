@@ -10,7 +10,7 @@ namespace {
 // A walk over so many nodes, or so small a part of all, costs less than any preparation.
 constexpr int64_t kFewNodes = 3000;
 constexpr int64_t kFewPart = 16;
-constexpr int32_t kMostExceptions = 8;
+constexpr int32_t kMostExceptions = 12;
 
 int32_t CountOf(const ByteSet& set) {
   int32_t count = 0;

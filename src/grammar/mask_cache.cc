@@ -28,6 +28,7 @@ void MaskCache::Put(int32_t row, std::shared_ptr<const Mask> mask) {
   if (const auto at = by_row_.find(row); at != by_row_.end()) Drop(at->second);
   entries_.push_front({row, std::move(mask)});
   by_row_[row] = entries_.begin();
+  ++made_;
   bytes_ += BytesOf(entries_.front());
   while (bytes_ > most_bytes_ && !entries_.empty()) Drop(std::prev(entries_.end()));
 }
@@ -42,6 +43,11 @@ void MaskCache::Forget(std::span<const int32_t> rows) {
 int64_t MaskCache::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
+}
+
+int64_t MaskCache::made() const {
+  const std::lock_guard lock(mutex_);
+  return made_;
 }
 
 }  // namespace thalweg::grammar

@@ -21,6 +21,7 @@ class MaskCache {
   void Put(int32_t row, std::shared_ptr<const Mask> mask);
   void Forget(std::span<const int32_t> rows);
   int64_t bytes() const;
+  int64_t made() const;  // Puts so far
 
  private:
   struct Entry {
@@ -34,6 +35,7 @@ class MaskCache {
   std::list<Entry> entries_;  // the newest use first
   std::unordered_map<int32_t, std::list<Entry>::iterator> by_row_;
   int64_t bytes_ = 0;
+  int64_t made_ = 0;
   const int64_t most_bytes_;
 };
 

@@ -29,7 +29,7 @@ bool Uniform(const Follow& follow) {
 // what follows it. Exact for whatever does not stand under an unlimited repetition.
 class TreeCompiler {
  public:
-  TreeCompiler(CharacterEncoding encoding, RegexArena* arena) : encoding_(encoding), arena_(arena) {
+  TreeCompiler(CharacterEncoding encoding, RegexArena* arena) : arena_(arena) {
     const icu::UnicodeSet word = WordSet();
     word_ = CharacterOf(word, encoding, arena);
     newline_ = CodePoints('\n', '\n', encoding, arena);
@@ -64,7 +64,6 @@ class TreeCompiler {
     return all;
   }
 
-  CharacterEncoding encoding_;
   RegexArena* arena_;
   RegexId word_;
   RegexId newline_;

@@ -10,6 +10,7 @@ SchemaContext::SchemaContext(const SchemaOptions& the_options, const Limits& the
       limits(the_limits),
       rules(*the_rules),
       regexes(the_rules->regexes()),
+      languages(the_limits, &the_rules->regexes()),
       deadline(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                   std::chrono::duration<double>(the_limits.compile_seconds))) {}
 

@@ -8,6 +8,7 @@
 #include "grammar/limits.h"
 #include "grammar/rules.h"
 #include "grammar/schema.h"
+#include "grammar/schema_languages.h"
 #include "grammar/schema_model.h"
 
 namespace thalweg::grammar {
@@ -23,6 +24,7 @@ struct SchemaContext {
   Limits limits;
   Rules& rules;
   RegexArena& regexes;
+  SchemaLanguages languages;
   SchemaTable table;
   Clock::time_point deadline;
   int64_t checks = 0;

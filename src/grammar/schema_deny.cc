@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_document.h"
 #include "grammar/schema_number.h"
 
@@ -58,10 +57,7 @@ class Denier {
     }
   }
 
-  RegexId OtherText(RegexId text) {
-    RegexArena& regexes = context_.regexes;
-    return regexes.Both(AnyText(CharacterEncoding::kJsonString, &regexes), regexes.Not(text));
-  }
+  RegexId OtherText(RegexId text) { return context_.languages.OtherText(text); }
 
   void DenyArrays() {
     for (size_t i = 0; i < schema_.prefix.size(); ++i) {
@@ -151,7 +147,7 @@ class Denier {
     RegexArena& regexes = context_.regexes;
     std::vector<RegexId> covered;
     for (const auto& [name, demand] : schema_.properties) {
-      covered.push_back(EncodedText(name, CharacterEncoding::kJsonString, &regexes));
+      covered.push_back(context_.languages.Text(name));
     }
     for (const PatternProperty& pattern : schema_.patterns) {
       covered.push_back(pattern.keys);
@@ -209,6 +205,7 @@ class Denier {
 
   // None of them, or two at least.
   void DenyOneOf(const std::vector<Demand>& demands) {
+    if (demands.size() > kMostOneOf) return Refuse(kEveryType, "oneOf");
     Schema none = OfTypes(kEveryType);
     for (const Demand demand : demands) none.all_of.push_back(Opposite(demand));
     Add(std::move(none));

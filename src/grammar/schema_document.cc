@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -41,11 +42,10 @@ const std::string* StringMember(const Json& json, const char* key) {
   return member->get_ptr<const std::string*>();
 }
 
-Status CheckDepth(const Json& json, int64_t left) {
-  if (!json.is_structured()) return {};
-  if (left == 0) return base::OutOfRange("schema: nested too deep");
-  for (const Json& child : json) TW_TRY(CheckDepth(child, left - 1));
-  return {};
+bool IsDeeper(const Json& json, int64_t levels) {
+  if (!json.is_structured()) return false;
+  return levels == 0 || std::any_of(json.begin(), json.end(),
+                                    [&](const Json& child) { return IsDeeper(child, levels - 1); });
 }
 
 std::string Unescaped(std::string_view step) {
@@ -181,7 +181,10 @@ class SchemaDocument::Scanner {
 
 Result<SchemaDocument> SchemaDocument::Scan(const Json& root, const Limits& limits) {
   // Two levels of JSON to one of a schema: {"properties": {"a": {}}}.
-  TW_TRY(CheckDepth(root, 2 * limits.nesting + 16));
+  if (IsDeeper(root, 2 * limits.nesting + 16)) {
+    return base::OutOfRange(
+        fmt::format("schema: nested too deep; at most {} schemas in each other", limits.nesting));
+  }
   SchemaDocument document;
   document.legacy_ = IsLegacy(root);
   document.root_ = {&root, "", ""};

@@ -2,7 +2,6 @@
 
 #include <array>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_number.h"
 #include "grammar/schema_text.h"
 
@@ -40,9 +39,8 @@ Result<RegexId> SchemaEmitter::ScalarsOf(const Shape& shape) {
   if ((shape.types & kFalseType) != 0) texts.push_back(regexes_.Literal("false"));
   if ((shape.types & kTrueType) != 0) texts.push_back(regexes_.Literal("true"));
   if ((shape.types & kStringType) != 0) {
-    const RegexId inside = shape.strings == kAnything
-                               ? AnyText(CharacterEncoding::kJsonString, &regexes_)
-                               : shape.strings;
+    const RegexId inside =
+        shape.strings == kAnything ? context_.languages.AnyText() : shape.strings;
     texts.push_back(regexes_.Concat(std::array{quote_, inside, quote_}));
   }
   if ((shape.types & kNumberType) != 0) {
@@ -94,8 +92,7 @@ Status SchemaEmitter::Finish() {
 Result<RegexId> SchemaEmitter::ValueText(const base::Json& value, const std::string& path) {
   if (value.is_number()) return NumberEqualTo(value, path, &context_);
   if (!value.is_string()) return regexes_.Literal(value.dump());
-  const RegexId inside =
-      EncodedText(value.get_ref<const std::string&>(), CharacterEncoding::kJsonString, &regexes_);
+  const RegexId inside = context_.languages.Text(value.get_ref<const std::string&>());
   return regexes_.Concat(std::array{quote_, inside, quote_});
 }
 

@@ -11,6 +11,8 @@ namespace {
 // Items that are told apart one by one; longer arrays are counted by repetition.
 constexpr int64_t kLongestChain = 64;
 constexpr int64_t kMostStates = 4096;
+// Rules about what an array contains; an item may be counted by any set of them.
+constexpr size_t kMostContains = 4;
 
 bool IsNever(const Symbol& symbol) { return symbol == Rules::Regex(kNothing); }
 
@@ -19,6 +21,7 @@ bool IsNever(const Symbol& symbol) { return symbol == Rules::Regex(kNothing); }
 Status SchemaEmitter::WriteArray(const SchemaList& schemas, int32_t rule) {
   const ArrayPlan plan = PlanArray(schemas);
   if (plan.max >= 0 && plan.min > plan.max) return {};
+  if (plan.min > INT32_MAX) return {};  // no text is that long
   const std::string path = schemas.empty() ? "" : schemas.front()->path;
   if (plan.max == 0 && plan.contains.empty()) {
     rules_.AddAlternative(rule, {Rules::Regex(array_frame_.empty)});
@@ -152,6 +155,9 @@ class ContainingArray {
 
 Status SchemaEmitter::WriteContaining(const ArrayPlan& plan, const std::string& path,
                                       int32_t rule) {
+  if (plan.contains.size() > kMostContains) {
+    return SchemaUnsupported(path, "contains", "too many of them for one array");
+  }
   const ContainingArray array(plan);
   ListSpec spec;
   spec.start = array.Start();

@@ -21,6 +21,57 @@ bool NeedsCounting(const ObjectPlan& plan) {
 
 std::string EscapedKey(const std::string& name) { return base::Json(name).dump(); }
 
+// Members in order, one after the other.
+class OrderedMembers {
+ public:
+  OrderedMembers(const ListFrame& frame, Rules* rules) : frame_(frame), rules_(*rules) {}
+
+  bool may_be_empty() const { return empty_; }
+  // The rule of what has been written, which is something.
+  int32_t last() const { return last_; }
+
+  void Add(const std::vector<ListElement>& run, bool required) {
+    const int32_t reached = rules_.NewRule("members");
+    if (empty_) rules_.AddAlternative(reached, Symbols(run, true));
+    if (last_ >= 0) AddAfter(last_, run, reached);
+    if (last_ >= 0 && !required) rules_.AddAlternative(reached, {Rules::Of(last_)});
+    empty_ &= !required;
+    last_ = reached;
+  }
+
+  // Keys that are not declared, as many as there may be.
+  void AddOthers(const std::vector<ListElement>& others) {
+    if (others.empty()) return;
+    const int32_t reached = rules_.NewRule("members");
+    rules_.AddAlternative(reached, {Rules::Of(last_)});
+    for (const ListElement& element : others) {
+      if (empty_) rules_.AddAlternative(reached, Symbols({element}, true));
+      AddAfter(reached, {element}, reached);
+    }
+    last_ = reached;
+  }
+
+ private:
+  std::vector<Symbol> Symbols(const std::vector<ListElement>& run, bool first) {
+    std::vector<Symbol> symbols;
+    for (const ListElement& element : run) {
+      AppendElement(element, frame_, first && symbols.empty(), &rules_.regexes(), &symbols);
+    }
+    return symbols;
+  }
+
+  void AddAfter(int32_t before, const std::vector<ListElement>& run, int32_t reached) {
+    std::vector<Symbol> symbols = Symbols(run, false);
+    symbols.insert(symbols.begin(), Rules::Of(before));
+    rules_.AddAlternative(reached, std::move(symbols));
+  }
+
+  const ListFrame& frame_;
+  Rules& rules_;
+  bool empty_ = true;  // or nothing has been written
+  int32_t last_ = -1;
+};
+
 }  // namespace
 
 Status SchemaEmitter::WriteObject(const SchemaList& schemas, int32_t rule) {
@@ -78,46 +129,23 @@ Status SchemaEmitter::WriteMap(const ObjectPlan& plan, int32_t rule) {
 // One rule for each property that may be left out and for each run of those that may not: what
 // has been written up to it, and is not empty.
 Status SchemaEmitter::WriteOrdered(const ObjectPlan& plan, int32_t rule) {
-  int32_t last = -1;  // the rule before
-  bool fresh = true;  // or nothing has been written yet
-  const auto start = [&](const std::vector<Symbol>& run_first, const std::vector<Symbol>& run_next,
-                         int32_t reached) {
-    if (fresh) rules_.AddAlternative(reached, run_first);
-    if (last < 0) return;
-    std::vector<Symbol> symbols = {Rules::Of(last)};
-    symbols.insert(symbols.end(), run_next.begin(), run_next.end());
-    rules_.AddAlternative(reached, std::move(symbols));
-  };
-  for (size_t i = 0; i < plan.properties.size();) {
-    const bool required = plan.properties[i].required;
-    std::vector<Symbol> run_first, run_next;
+  OrderedMembers members(object_frame_, &rules_);
+  const auto& properties = plan.properties;
+  for (size_t i = 0; i < properties.size();) {
+    const bool required = properties[i].required;
+    std::vector<ListElement> run;
     do {
-      TW_ASSIGN(const ListElement element, PropertyElement(plan.properties[i]));
-      AppendElement(element, object_frame_, run_first.empty(), &regexes_, &run_first);
-      AppendElement(element, object_frame_, false, &regexes_, &run_next);
+      TW_ASSIGN(run.emplace_back(), PropertyElement(properties[i]));
       ++i;
-    } while (required && i < plan.properties.size() && plan.properties[i].required);
-    const int32_t reached = rules_.NewRule("members");
-    start(run_first, run_next, reached);
-    if (!required && last >= 0) rules_.AddAlternative(reached, {Rules::Of(last)});
-    if (required) fresh = false;
-    last = reached;
+    } while (required && i < properties.size() && properties[i].required);
+    members.Add(run, required);
   }
   TW_ASSIGN(const std::vector<ListElement> others, OtherElements(plan));
-  if (!others.empty()) {
-    const int32_t reached = rules_.NewRule("members");
-    rules_.AddAlternative(reached, {Rules::Of(last)});
-    for (const ListElement& element : others) {
-      std::vector<Symbol> first, next = {Rules::Of(reached)};
-      AppendElement(element, object_frame_, true, &regexes_, &first);
-      AppendElement(element, object_frame_, false, &regexes_, &next);
-      if (fresh) rules_.AddAlternative(reached, std::move(first));
-      rules_.AddAlternative(reached, std::move(next));
-    }
-    last = reached;
+  members.AddOthers(others);
+  if (members.may_be_empty() && plan.min == 0) {
+    rules_.AddAlternative(rule, {Rules::Regex(object_frame_.empty)});
   }
-  if (fresh && plan.min == 0) rules_.AddAlternative(rule, {Rules::Regex(object_frame_.empty)});
-  AddNonEmpty(rule, {Rules::Of(last)});
+  AddNonEmpty(rule, {Rules::Of(members.last())});
   return {};
 }
 

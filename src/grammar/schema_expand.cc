@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_document.h"
 
 namespace thalweg::grammar {
@@ -14,6 +13,17 @@ namespace {
 constexpr int64_t kMostCombinations = 4096;
 // Schemas in place in each other, $ref included.
 constexpr int kMostInPlace = 512;
+// Pairs of constants that are compared; beyond, their languages tell.
+constexpr size_t kMostCompared = 4096;
+
+// Whether two enumerations have no value in common for certain.
+bool AreApart(const Schema& one, const Schema& other) {
+  if (one.constants.size() * other.constants.size() > kMostCompared) return false;
+  return std::none_of(one.constants.begin(), one.constants.end(), [&](const base::Json* value) {
+    return std::any_of(other.constants.begin(), other.constants.end(),
+                       [&](const base::Json* same) { return *same == *value; });
+  });
+}
 
 }  // namespace
 
@@ -113,7 +123,10 @@ void SchemaExpander::ApplyOwn(const Schema& schema, Draft* draft) {
   if (schema.strings != kAnything) {
     shape.strings = context_.regexes.Both(shape.strings, schema.strings);
   }
-  if (schema.enumerates) shape.enumeration = &schema;
+  if (schema.enumerates) {
+    if (shape.enumeration != nullptr && AreApart(*shape.enumeration, schema)) shape.types = 0;
+    shape.enumeration = &schema;
+  }
   if (schema.HasArrayPart()) shape.arrays.push_back(&schema);
   if (schema.HasObjectPart()) shape.objects.push_back(&schema);
 }
@@ -139,9 +152,7 @@ Result<RegexId> SchemaExpander::StringsOf(const DemandSet& demands) {
   std::vector<RegexId> languages;
   for (const Shape& shape : *shapes) {
     if ((shape.types & kStringType) == 0) continue;
-    languages.push_back(shape.strings == kAnything
-                            ? AnyText(CharacterEncoding::kJsonString, &context_.regexes)
-                            : shape.strings);
+    languages.push_back(shape.strings == kAnything ? context_.languages.AnyText() : shape.strings);
   }
   return context_.regexes.Either(languages);
 }

@@ -72,6 +72,9 @@ class SchemaExpander {
   bool IsEmpty(DemandSet demands);
 
   const Choice& OneOf(Demand schema, size_t index);
+  bool AreScalarsApart(const std::vector<Demand>& demands, Demand beside);
+  bool IsApart(const Shape& shape, Shape* before);
+  Choice RefuseOneOf(const std::string& path);
   Choice MakeOneOf(const std::vector<Demand>& demands, Demand beside);
 
   SchemaContext& context_;

@@ -46,6 +46,7 @@ class ListWriter {
   // `reached`: the rule of `state`, or -1 for the start.
   Status WriteMoves(const ListState& state, int32_t reached) {
     TW_TRY(context_.CheckLimits());
+    if (written_ > context_.limits.symbols) return base::Unsupported("needs too many rules");
     TW_ASSIGN(const std::vector<ListMove> moves, spec_.moves(state));
     for (const ListMove& move : moves) {
       if (move.element.value == Rules::Regex(kNothing)) continue;
@@ -53,6 +54,7 @@ class ListWriter {
       std::vector<Symbol> symbols;
       if (reached >= 0) symbols.push_back(Rules::Of(reached));
       AppendElement(move.element, frame_, reached < 0, &context_.regexes, &symbols);
+      written_ += static_cast<int64_t>(symbols.size());
       context_.rules.AddAlternative(target, std::move(symbols));
     }
     return {};
@@ -64,6 +66,7 @@ class ListWriter {
   SchemaContext& context_;
   std::map<ListState, int32_t> rules_;
   std::deque<ListState> open_;
+  int64_t written_ = 0;  // symbols
 };
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <cctype>
 #include <cmath>
 
-#include "grammar/number_range.h"
 #include "grammar/schema_document.h"
 
 namespace thalweg::grammar {
@@ -26,7 +25,7 @@ RegexId PlainNumbers(RegexArena* arena) {
 }  // namespace
 
 Result<RegexId> NumberText(bool integer, SchemaContext* context) {
-  return NumberRange({.integer = integer}, context->limits, &context->regexes);
+  return context->languages.Numbers({.integer = integer});
 }
 
 RegexId OtherNumbers(RegexId numbers, RegexArena* arena) {
@@ -49,7 +48,7 @@ Result<std::string> DecimalText(const Json& value, std::string_view path,
 
 Result<RegexId> NumberEqualTo(const Json& value, std::string_view path, SchemaContext* context) {
   TW_ASSIGN(const std::string text, DecimalText(value, path, "enum"));
-  return NumberRange({.minimum = text, .maximum = text}, context->limits, &context->regexes);
+  return context->languages.Numbers({.minimum = text, .maximum = text});
 }
 
 }  // namespace thalweg::grammar

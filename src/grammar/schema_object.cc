@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_document.h"
 
 namespace thalweg::grammar {
@@ -22,7 +21,7 @@ class Planner {
   Result<ObjectPlan> Plan() {
     TW_TRY(CollectKeyLanguages());
     CollectNames();
-    for (const Schema* schema : schemas_) AddValues(*schema);
+    for (const Schema* schema : schemas_) TW_TRY(AddValues(*schema));
     FinishProperties();
     TW_TRY(PlanOthers());
     TW_TRY(PlanCounts());
@@ -78,15 +77,19 @@ class Planner {
     }
   }
 
-  void AddValues(const Schema& schema) {
+  Status AddValues(const Schema& schema) {
     for (Entry& entry : entries_) entry.covered = false;
     for (const auto& [name, demand] : schema.properties) {
       Entry& entry = EntryOf(name);
       entry.values.push_back(demand);
       entry.covered = true;
     }
-    if (schema.patterns.empty() && !schema.additional) return;
-    for (Entry& entry : entries_) AddOtherValues(schema, &entry);
+    if (schema.patterns.empty() && !schema.additional) return {};
+    for (Entry& entry : entries_) {
+      TW_TRY(context_.CheckLimits());
+      AddOtherValues(schema, &entry);
+    }
+    return {};
   }
 
   void AddOtherValues(const Schema& schema, Entry* entry) {
@@ -121,6 +124,7 @@ class Planner {
 
   Status Split(RegexId keys, std::vector<KeyClass>* classes,
                const std::function<void(KeyClass*)>& inside) {
+    TW_TRY(context_.CheckLimits());
     const size_t count = classes->size();
     for (size_t i = 0; i < count; ++i) {
       KeyClass in = (*classes)[i];
@@ -162,10 +166,10 @@ class Planner {
   std::vector<RegexId> BaseParts() {
     std::vector<RegexId> names;
     for (const Entry& entry : entries_) {
-      names.push_back(EncodedText(entry.name, CharacterEncoding::kJsonString, &regexes_));
+      names.push_back(context_.languages.Text(entry.name));
     }
     std::vector<RegexId> parts = key_languages_;
-    parts.push_back(AnyText(CharacterEncoding::kJsonString, &regexes_));
+    parts.push_back(context_.languages.AnyText());
     if (!names.empty()) parts.push_back(regexes_.Not(regexes_.Either(names)));
     return parts;
   }

@@ -11,8 +11,8 @@ namespace {
 
 using base::Json;
 
-// Counts beyond this are as good as none.
-constexpr int64_t kLargestCount = int64_t{1} << 40;
+// What larger counts are taken as: no text is that long.
+constexpr int64_t kLargestCount = INT32_MAX;
 
 // Where a keyword stands among the others; behind them all when it is absent.
 int64_t PositionOf(const Json& json, std::string_view keyword) {

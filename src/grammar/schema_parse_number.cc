@@ -82,7 +82,7 @@ Status SchemaParser::ReadNumbers(const Site& site) {
 }
 
 Result<RegexId> SchemaParser::NumbersWithin(const Site& site, const NumberBounds& bounds) {
-  Result<RegexId> range = NumberRange(bounds, context_.limits, &context_.regexes);
+  Result<RegexId> range = context_.languages.Numbers(bounds);
   if (range.ok()) return range;
   return range.status().WithContext("schema at " +
                                     (site.place.path.empty() ? "the root" : site.place.path));

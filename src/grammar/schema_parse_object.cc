@@ -1,7 +1,6 @@
 // The keywords of objects.
 #include <fmt/format.h>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_parse.h"
 
 namespace thalweg::grammar {
@@ -46,9 +45,7 @@ Status SchemaParser::ReadPatterns(const Site& site) {
   for (const auto& [pattern, json] : patterns->items()) {
     const std::string steps = "patternProperties/" + PointerStep(pattern);
     TW_ASSIGN(const Demand demand, Child(site, steps, json));
-    const Result<RegexId> keys =
-        ParseRegex(pattern, RegexDialect::kSearch, CharacterEncoding::kJsonString, context_.limits,
-                   &context_.regexes);
+    const Result<RegexId> keys = context_.languages.Pattern(pattern);
     if (!keys.ok()) return keys.status().WithContext(site.place.path + "/" + steps);
     site.schema.patterns.push_back({keys.value(), demand});
   }

@@ -3,7 +3,6 @@
 #include <array>
 
 #include "grammar/formats.h"
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_parse.h"
 
 namespace thalweg::grammar {
@@ -31,7 +30,7 @@ Status SchemaParser::ReadLength(const Site& site) {
     site.schema.strings = kNothing;
     return {};
   }
-  const RegexId character = AnyCharacter(CharacterEncoding::kJsonString, &regexes);
+  const RegexId character = context_.languages.AnyCharacter();
   site.schema.strings = regexes.Repeat(character, min, max);
   return {};
 }
@@ -40,9 +39,7 @@ Status SchemaParser::ReadPattern(const Site& site) {
   const Json* pattern = site.Find("pattern");
   if (pattern == nullptr) return {};
   if (!pattern->is_string()) return site.Wrong("pattern", "must be a string");
-  const Result<RegexId> parsed =
-      ParseRegex(pattern->get_ref<const std::string&>(), RegexDialect::kSearch,
-                 CharacterEncoding::kJsonString, context_.limits, &context_.regexes);
+  const Result<RegexId> parsed = context_.languages.Pattern(pattern->get_ref<const std::string&>());
   if (!parsed.ok()) return parsed.status().WithContext(site.place.path + "/pattern");
   site.schema.strings = context_.regexes.Both(site.schema.strings, parsed.value());
   return {};
@@ -56,7 +53,7 @@ Status SchemaParser::ReadFormat(const Site& site) {
   const auto& name = format->get_ref<const std::string&>();
   if (std::find(kOpenFormats.begin(), kOpenFormats.end(), name) != kOpenFormats.end()) return {};
   if (!KnownFormat(name) && context_.options.open_formats) return {};
-  const Result<RegexId> text = FormatRegex(name, CharacterEncoding::kJsonString, &context_.regexes);
+  const Result<RegexId> text = context_.languages.Format(name);
   if (!text.ok()) {
     if ((site.schema.types & kStringType) == 0 && KnownFormat(name)) return {};
     return site.Refuse("format", text.status().message());

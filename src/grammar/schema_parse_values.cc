@@ -3,7 +3,6 @@
 
 #include <array>
 
-#include "grammar/regex_syntax.h"
 #include "grammar/schema_number.h"
 #include "grammar/schema_parse.h"
 
@@ -98,8 +97,7 @@ Result<Demand> SchemaParser::ScalarDemand(const Site& site, const std::vector<co
     if (value->is_null()) schema.types |= kNullType;
     if (value->is_boolean()) schema.types |= value->get<bool>() ? kTrueType : kFalseType;
     if (value->is_string()) {
-      strings.push_back(EncodedText(value->get_ref<const std::string&>(),
-                                    CharacterEncoding::kJsonString, &context_.regexes));
+      strings.push_back(context_.languages.Text(value->get_ref<const std::string&>()));
     }
     if (value->is_number()) {
       TW_ASSIGN(numbers.emplace_back(), NumberEqualTo(*value, schema.path, &context_));

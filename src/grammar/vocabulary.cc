@@ -18,7 +18,7 @@ struct Vocabulary::Data {
 namespace {
 
 // Tokens that may be looked at one by one because of one exceptional byte.
-constexpr size_t kMostExceptional = 4096;
+constexpr size_t kMostExceptional = 3000;
 
 using Entries = std::vector<ByteTrie::Entry>;
 
@@ -39,7 +39,9 @@ std::array<Alphabet, kAlphabets> EmptyAlphabets() {
   const ByteSet text = Without(ByteSet::Range(' ', '~'), "\"\\");
   std::array<Alphabet, kAlphabets> all;
   const std::pair<ByteSet, bool> kinds[kAlphabets] = {
-      {text, true}, {Without(text, " "), true}, {text, false}, {word, false}, {letters, false}};
+      {text, true},  {Without(text, " "), true},
+      {text, false}, {word | ByteSet::Range(' ', ' '), false},
+      {word, false}, {letters, false}};
   for (size_t i = 0; i < kAlphabets; ++i) {
     all[i].ascii = kinds[i].first;
     all[i].beyond_ascii = kinds[i].second;
@@ -91,10 +93,7 @@ class AlphabetBuilder {
   Entries longer_;
 };
 
-bool MayBeException(uint8_t byte) {
-  return byte > ' ' && byte < 0x7F && !(byte >= '0' && byte <= '9') &&
-         !((byte | 0x20) >= 'a' && (byte | 0x20) <= 'z');
-}
+bool MayBeException(uint8_t byte) { return byte > ' ' && byte < 0x7F; }
 
 void AddExceptions(const Entries& entries, Vocabulary::Trie* trie) {
   std::array<Entries, 128> containing;

@@ -75,14 +75,14 @@ struct CharacterSequence {
 };
 std::span<const CharacterSequence> CharacterSequences();
 
-inline constexpr int32_t kAlphabets = 5;
+inline constexpr int32_t kAlphabets = 6;
 
 struct Vocabulary::Trie {
   ByteTrie whole = {};
   std::array<int32_t, 256> nodes_from = {};  // of `whole`, by first byte
   std::array<Alphabet, kAlphabets> alphabets = {};
-  // By a byte of punctuation: the tokens that contain it somewhere. Such a byte may be an exception
-  // to an alphabet, for few tokens have to be looked at one by one then.
+  // By a byte that is in few tokens: those that contain it somewhere. Such a byte may be an
+  // exception to an alphabet, for few tokens have to be looked at one by one then.
   std::array<ByteTrie, 128> containing = {};
   ByteSet exceptions = {};
 };

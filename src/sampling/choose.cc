@@ -44,9 +44,9 @@ bool Greedy(const step::SamplingParams& p) { return p.temperature < kGreedyBelow
 }  // namespace
 
 int32_t Choose(std::span<const float> logits, Entry best, const step::SamplingParams& p,
-               int64_t position, ChooseBuffers* b) {
+               int64_t position, ChooseBuffers* b, NoisePurpose purpose) {
   if (Greedy(p)) return best.token;
-  GumbelRace race(p, position, best);
+  GumbelRace race(p, position, best, purpose);
   if (p.top_k > 0) {
     KeepTopK(logits, p.top_k, b);
     const Entry last = LastKept(b->values, b->candidates, best, p, b);

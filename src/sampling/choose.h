@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sampling/best_first.h"
+#include "sampling/noise.h"
 #include "sampling/nucleus.h"
 #include "step/sampling_params.h"
 
@@ -20,7 +21,8 @@ struct ChooseBuffers {
 
 // logits: [vocab], processed; best: their first in order, finite.
 int32_t Choose(std::span<const float> logits, Entry best, const step::SamplingParams& params,
-               int64_t position, ChooseBuffers* buffers);
+               int64_t position, ChooseBuffers* buffers,
+               NoisePurpose purpose = NoisePurpose::kTarget);
 
 // The last token of the order that Choose may answer; all before it may come too. Greedy: best.
 Entry LastChoice(std::span<const float> logits, Entry best, const step::SamplingParams& params,

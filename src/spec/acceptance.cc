@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "sampling/elementary.h"
-#include "sampling/gumbel_race.h"
+#include "spec/weight_race.h"
 
 namespace thalweg::spec {
 namespace {
@@ -28,15 +28,6 @@ double LogOfCoin(uint64_t seed, int64_t position) {
   return sampling::Log(base::OpenUnit(word));
 }
 
-// A draw from logs [vocab] of weights, some of them finite.
-int32_t DrawFromLogs(std::span<const float> logs, uint64_t seed, int64_t position) {
-  const step::SamplingParams plain = {.temperature = 1, .seed = seed};
-  sampling::GumbelRace race(plain, position, sampling::Summarise(logs).best,
-                            NoisePurpose::kResidual);
-  race.Run(logs);
-  return race.winner();
-}
-
 // The token of a row whose draft came from a law of its own.
 class Rejection {
  public:
@@ -49,15 +40,21 @@ class Rejection {
     const int32_t draft = block_.drafts[row_];
     if (block_.draft_logits.empty()) {
       if (Passes(target.Log(draft), 0)) return draft;
-      return Other(target, ResidualOf(target, draft, &b_.residual));
+      ResidualOf(target, draft, &b_.residual);
+      return DrawOther();
     }
     const Law proposal = DraftLaw(logits.size());
     if (Passes(target.Log(draft), proposal.Log(draft))) return draft;
-    return Other(target, ResidualOf(target, proposal, &b_.residual));
+    ResidualOf(target, proposal, &b_.residual);
+    return DrawOther();
   }
 
  private:
   int64_t position() const { return block_.position + static_cast<int64_t>(row_); }
+
+  int32_t DrawOther() const {
+    return DrawByWeight(b_.residual, params_.seed, position(), NoisePurpose::kResidual);
+  }
 
   Law DraftLaw(size_t vocab) const {
     const std::span<const float> logits = block_.draft_logits.subspan(row_ * vocab, vocab);
@@ -66,16 +63,6 @@ class Rejection {
 
   bool Passes(double target, double draft) const {
     return target > LogOfCoin(params_.seed, position()) + draft;
-  }
-
-  // Where rounding is all that is left of the residual, the target's own law stands in for it.
-  int32_t Other(const Law& target, bool residual) const {
-    if (!residual) {
-      b_.residual.resize(target.logits().size());
-      for (size_t v = 0; v < b_.residual.size(); ++v)
-        b_.residual[v] = static_cast<float>(target.Log(static_cast<int32_t>(v)));
-    }
-    return DrawFromLogs(b_.residual, params_.seed, position());
   }
 
   const VerifyBlock& block_;
@@ -93,7 +80,10 @@ Result<sampling::RowSample> SampleOf(const VerifyBlock& block, size_t row, bool 
                      .state = &state,
                      .position = block.position + static_cast<int64_t>(row),
                      .processor = block.processor};
-  if (!block.masks.empty()) r.mask = block.masks[row];
+  if (!block.masks.empty()) {
+    TW_CHECK_LT(row, block.masks.size());
+    r.mask = block.masks[row];
+  }
   if (!drafted || block.rule == Rule::kTarget) return sampling::SampleRow(r, scratch);
   const Rejection rejection(block, row, state.params(), buffers);
   const sampling::Chooser chooser = [&](std::span<const float> logits, Entry best) {
@@ -122,17 +112,8 @@ Result<int32_t> DrawDraft(std::span<const float> logits, const step::SamplingPar
   const sampling::RowSummary row = sampling::Summarise(logits);
   if (row.nan || !std::isfinite(row.best.logit))
     return base::Internal("the logits of the draft module are not finite");
-  if (rule == Rule::kTarget || Greedy(params))
-    return sampling::Choose(logits, row.best, params, position, &buffers->choose);
-  const Law law(logits, row.best, params, &buffers->choose);
-  std::vector<float>& kept = buffers->residual;
-  kept.assign(logits.begin(), logits.end());
-  for (size_t v = 0; v < kept.size(); ++v) {
-    if (!law.Keeps(static_cast<int32_t>(v))) kept[v] = -INFINITY;
-  }
-  sampling::GumbelRace race(params, position, row.best, DraftPurpose(slot));
-  race.Run(kept);
-  return race.winner();
+  const NoisePurpose noise = rule == Rule::kTarget ? NoisePurpose::kTarget : DraftPurpose(slot);
+  return sampling::Choose(logits, row.best, params, position, &buffers->choose, noise);
 }
 
 int64_t UsableDrafts(std::span<const int32_t> drafts, int64_t vocab) {

@@ -140,6 +140,8 @@ Json ToJsonList(std::span<const DraftPoint> drafts) {
 }  // namespace
 
 Status CheckProfile(const CostProfile& profile) {
+  TW_TRY(CheckCount("bytes of hardware", profile.hardware.size(), 0, kMaxKeyBytes));
+  TW_TRY(CheckCount("bytes of options", profile.options.size(), 0, kMaxKeyBytes));
   TW_TRY(CheckSteps(profile.steps));
   TW_TRY(CheckDrafts(profile.drafts));
   return CheckGraphs(profile.graph_rows);
@@ -196,6 +198,10 @@ Result<CostProfile> ReadCostProfile(const std::filesystem::path& folder, std::st
 
 Status WriteCostProfile(const std::filesystem::path& folder, const CostProfile& profile) {
   TW_TRY(CheckProfile(profile));
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    return base::IoError(fmt::format("cannot make {}: {}", folder.string(), error.message()));
   return base::WriteFile(folder / CostFileName(profile.hardware, profile.options), ToJson(profile));
 }
 

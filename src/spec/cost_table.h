@@ -53,6 +53,7 @@ std::string CostFileName(std::string_view hardware, std::string_view options);
 // kInvalidArgument: it is damaged. In each case the profile has to be made anew.
 Result<CostProfile> ReadCostProfile(const std::filesystem::path& folder, std::string_view hardware,
                                     std::string_view options);
+// Makes the folder if need be. kIo: the system refuses.
 Status WriteCostProfile(const std::filesystem::path& folder, const CostProfile& profile);
 
 // Times that never fall when sequences or rows grow: of all such tables one that changes the

@@ -23,7 +23,7 @@ DraftPlanner::DraftPlanner(CostTable costs, PlannerOptions options)
 }
 
 void DraftPlanner::Begin(uint64_t sequence) {
-  TW_CHECK(records_.emplace(sequence, Record{.survival = typical_}).second);
+  TW_CHECK(records_.emplace(sequence, Record{.survival = typical_, .life = ++lives_}).second);
 }
 
 void DraftPlanner::End(uint64_t sequence) { records_.erase(sequence); }
@@ -68,6 +68,12 @@ StepDrafts DraftPlanner::Plan(uint64_t step, std::span<const PlannedSequence> se
   return plan;
 }
 
+// 0: it has ended.
+uint64_t DraftPlanner::LifeOf(uint64_t sequence) const {
+  const auto found = records_.find(sequence);
+  return found == records_.end() ? 0 : found->second.life;
+}
+
 void DraftPlanner::Observe(uint64_t step, std::span<const DraftOutcome> outcomes) {
   TW_CHECK(pending_.empty() || pending_.back().step <= step);
   const bool some = std::any_of(outcomes.begin(), outcomes.end(),
@@ -75,6 +81,7 @@ void DraftPlanner::Observe(uint64_t step, std::span<const DraftOutcome> outcomes
   for (const DraftOutcome& o : outcomes) {
     Pending p = {.step = step,
                  .sequence = o.sequence,
+                 .life = LifeOf(o.sequence),
                  .verified = o.verified,
                  .accepted = o.accepted,
                  .had_chance = some && !o.verified_confidences.empty(),
@@ -99,7 +106,7 @@ void DraftPlanner::Take(const Pending& p) {
   shift_.Observe(p.verified_confidences, verified, accepted);
   typical_.Observe(verified, accepted);
   const auto found = records_.find(p.sequence);
-  if (found == records_.end()) return;
+  if (found == records_.end() || found->second.life != p.life) return;
   Record& record = found->second;
   if (p.had_chance) record.gate.Observe(accepted);
   record.survival.Observe(verified, accepted);

@@ -70,6 +70,7 @@ class DraftPlanner {
  private:
   struct Record {
     SurvivalRecord survival;  // begins as the others' is
+    uint64_t life = 0;        // which of the sequence's beginnings this is
     SequenceGate gate = {};
     bool has_block = false;
     uint64_t stale_step = 0;         // of `stale`; 0: none
@@ -78,6 +79,9 @@ class DraftPlanner {
   struct Pending {
     uint64_t step = 0;
     uint64_t sequence = 0;
+    // What a sequence drafted before a preemption says nothing behind it: the same anchor may be
+    // drafted for again, with the same noise.
+    uint64_t life = 0;
     int64_t verified = 0;
     int64_t accepted = 0;
     // It had a block in a step that verified some. Where none is, that says nothing of the drafts.
@@ -86,6 +90,7 @@ class DraftPlanner {
     std::vector<float> next_confidences = {};
   };
 
+  uint64_t LifeOf(uint64_t sequence) const;
   void TakeUpTo(uint64_t step);
   void Take(const Pending& pending);
   std::span<const double> Survivals(const Record& record, uint64_t step) const;
@@ -96,6 +101,7 @@ class DraftPlanner {
   ConfidenceShift shift_;
   SurvivalRecord typical_;  // of all sequences
   LoadGate load_gate_ = {};
+  uint64_t lives_ = 0;
   std::unordered_map<uint64_t, Record> records_ = {};
   std::deque<Pending> pending_ = {};
 };

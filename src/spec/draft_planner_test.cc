@@ -204,6 +204,28 @@ TEST(DraftPlanner, WhatAStepBroughtCountsFromTheSecondBehindIt) {
   EXPECT_EQ(b.Plan(7, sequences, 0, 100).budget.drafts, 0);
 }
 
+// What came before a preemption is not known behind it.
+TEST(DraftPlanner, ASequenceThatBeginsAgainIsNew) {
+  const CostProfile costs = Costs(1, 0.3, 0);
+  const std::vector<PlannedSequence> sequences = {{.sequence = 1, .tokens_left = 100}};
+  const std::vector<float> low(5, -9.0f);
+  std::vector<int64_t> budgets;
+  for (const bool preempted : {false, true}) {
+    DraftPlanner planner(CostTable(costs), {});
+    planner.Begin(1);
+    planner.Plan(1, sequences, 0, 100);
+    planner.Observe(1, std::vector<DraftOutcome>{{.sequence = 1, .next_confidences = low}});
+    if (preempted) {
+      planner.End(1);
+      planner.Begin(1);
+    }
+    planner.Plan(2, sequences, 0, 100);
+    budgets.push_back(planner.Plan(3, sequences, 0, 100).budget.drafts);
+  }
+  EXPECT_EQ(budgets[0], 0);
+  EXPECT_GT(budgets[1], 0);
+}
+
 TEST(DraftPlanner, KeepsWhatTheHostCountsOn) {
   DraftPlanner planner(CostTable(Costs(1, 0.001, 0)), {.slots = 3});
   planner.Begin(1);

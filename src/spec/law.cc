@@ -1,38 +1,54 @@
 #include "spec/law.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
-#include "sampling/elementary.h"
 #include "sampling/params.h"
 
 namespace thalweg::spec {
 namespace {
 
-double Exp(double x) {
-  return x < sampling::kLeastExponent ? 0 : sampling::ExpOfNegative(std::min(x, 0.0));
-}
+using sampling::ExpBatch;
+using sampling::kExpBatch;
 
-// Logarithm of a weight, for a race; -inf where there is none.
-float LogOf(double weight) {
-  constexpr double kLeastWeight = 1e-290;  // Log wants normal numbers
-  return weight < kLeastWeight ? -INFINITY : static_cast<float>(sampling::Log(weight));
-}
+constexpr double kNever = sampling::kLeastExponent;
 
-// Fills logs with those of Weight(token) over what the target keeps; whether enough is left.
-template <typename Weight>
-bool Fill(const Law& target, const Weight& weight, std::vector<float>* logs) {
-  logs->assign(target.logits().size(), -INFINITY);
-  double mass = 0;
-  for (size_t v = 0; v < logs->size(); ++v) {
-    const auto token = static_cast<int32_t>(v);
-    if (!target.Keeps(token)) continue;
-    const double w = weight(token);
-    if (w <= 0) continue;
-    mass += w;
-    (*logs)[v] = LogOf(w);
+// Sums the batches in eight lanes, so that the order is one that vectors have too.
+class LaneSum {
+ public:
+  void Add(const ExpBatch& batch) {
+    for (size_t i = 0; i < kExpBatch; i += kLanes) {
+      for (size_t lane = 0; lane < kLanes; ++lane) lanes_[lane] += batch[i + lane];
+    }
   }
-  return mass > kLeastResidual;
+  double total() const {
+    double sum = 0;
+    for (const double lane : lanes_) sum += lane;
+    return sum;
+  }
+
+ private:
+  static constexpr size_t kLanes = 8;
+  std::array<double, kLanes> lanes_ = {};
+};
+
+// Fills `left` with p less what `subtract` takes off; whether enough of it is left.
+template <typename Subtract>
+bool Fill(const Law& target, const Subtract& subtract, std::vector<float>* left) {
+  left->resize(target.logits().size());
+  LaneSum mass;
+  ExpBatch weights;
+  for (size_t begin = 0; begin < left->size(); begin += kExpBatch) {
+    target.Probabilities(begin, &weights);
+    subtract(begin, &weights);
+    for (double& w : weights) w = std::max(w, 0.0);
+    mass.Add(weights);
+    float* out = left->data() + begin;
+    const size_t count = std::min(kExpBatch, left->size() - begin);
+    for (size_t i = 0; i < count; ++i) out[i] = static_cast<float>(weights[i]);
+  }
+  return mass.total() > kLeastResidual;
 }
 
 }  // namespace
@@ -43,20 +59,34 @@ Law::Law(std::span<const float> logits, sampling::Entry best, const step::Sampli
       best_(best),
       last_(sampling::LastChoice(logits, best, params, buffers)),
       inverse_(params.temperature < sampling::kGreedyBelow ? 1 : 1 / params.temperature) {
-  double sum = 0;
-  sampling::ExpBatch batch;
-  for (size_t begin = 0; begin < logits.size(); begin += sampling::kExpBatch) {
-    const size_t end = std::min(logits.size(), begin + sampling::kExpBatch);
-    size_t count = 0;
-    batch.fill(sampling::kLeastExponent);
-    for (size_t v = begin; v < end; ++v) {
-      if (!Keeps(static_cast<int32_t>(v))) continue;
-      batch[count++] = (static_cast<double>(logits[v]) - best.logit) * inverse_;
-    }
+  LaneSum sum;
+  ExpBatch batch;
+  for (size_t begin = 0; begin < logits.size(); begin += kExpBatch) {
+    Exponents(begin, &batch);
     sampling::ExpOfNegatives(&batch);
-    for (size_t i = 0; i < count; ++i) sum += batch[i];
+    sum.Add(batch);
   }
-  log_sum_ = sampling::Log(sum);
+  log_sum_ = sampling::Log(sum.total());
+}
+
+void Law::Exponents(size_t begin, ExpBatch* batch) const {
+  const size_t count = std::min(kExpBatch, logits_.size() - begin);
+  const float* logits = logits_.data() + begin;
+  const float last = last_.logit;
+  const double best = best_.logit;
+  // Of those that equal the last one, tokens up to it.
+  const auto ties = static_cast<int64_t>(last_.token) - static_cast<int64_t>(begin);
+  if (count < kExpBatch) batch->fill(kNever);
+  for (size_t i = 0; i < count; ++i) {
+    const bool kept = logits[i] > last || (logits[i] == last && static_cast<int64_t>(i) <= ties);
+    (*batch)[i] = kept ? (static_cast<double>(logits[i]) - best) * inverse_ : kNever;
+  }
+}
+
+void Law::Probabilities(size_t begin, ExpBatch* batch) const {
+  Exponents(begin, batch);
+  for (double& x : *batch) x -= log_sum_;
+  sampling::ExpOfNegatives(batch);
 }
 
 double Law::Log(int32_t token) const {
@@ -65,14 +95,27 @@ double Law::Log(int32_t token) const {
   return (logit - best_.logit) * inverse_ - log_sum_;
 }
 
-bool ResidualOf(const Law& target, const Law& draft, std::vector<float>* logs) {
-  return Fill(
-      target, [&](int32_t token) { return Exp(target.Log(token)) - Exp(draft.Log(token)); }, logs);
+bool ResidualOf(const Law& target, const Law& draft, std::vector<float>* left) {
+  ExpBatch other;
+  const auto subtract = [&](size_t begin, ExpBatch* weights) {
+    draft.Probabilities(begin, &other);
+    for (size_t i = 0; i < kExpBatch; ++i) (*weights)[i] -= other[i];
+  };
+  if (Fill(target, subtract, left)) return true;
+  Fill(
+      target, [](size_t, ExpBatch*) {}, left);
+  return false;
 }
 
-bool ResidualOf(const Law& target, int32_t draft, std::vector<float>* logs) {
-  return Fill(
-      target, [&](int32_t token) { return token == draft ? 0 : Exp(target.Log(token)); }, logs);
+bool ResidualOf(const Law& target, int32_t draft, std::vector<float>* left) {
+  const auto at = static_cast<size_t>(draft);
+  const auto subtract = [&](size_t begin, ExpBatch* weights) {
+    if (at >= begin && at < begin + kExpBatch) (*weights)[at - begin] = 0;
+  };
+  if (Fill(target, subtract, left)) return true;
+  Fill(
+      target, [](size_t, ExpBatch*) {}, left);
+  return false;
 }
 
 }  // namespace thalweg::spec

@@ -9,6 +9,7 @@
 
 #include "sampling/best_first.h"
 #include "sampling/choose.h"
+#include "sampling/elementary.h"
 #include "step/sampling_params.h"
 
 namespace thalweg::spec {
@@ -35,7 +36,14 @@ class Law {
   std::span<const float> logits() const { return logits_; }
   sampling::Entry best() const { return best_; }
 
+  // Probabilities of tokens [begin, begin + kExpBatch). What cannot be drawn, or is no token, has
+  // one below 1e-300, which no float holds.
+  void Probabilities(size_t begin, sampling::ExpBatch* batch) const;
+
  private:
+  // Logarithms up to log_sum_; kNever for what cannot be drawn.
+  void Exponents(size_t begin, sampling::ExpBatch* batch) const;
+
   std::span<const float> logits_;
   sampling::Entry best_;
   sampling::Entry last_;  // the last that truncations keep
@@ -43,11 +51,11 @@ class Law {
   double log_sum_ = 0;    // of exp((logit - best) * inverse) over what is kept
 };
 
-// What is left to draw when a draft from `draft` was rejected: norm(max(p - q, 0)), as logarithms
-// [vocab] up to a constant. false: less than kLeastResidual is left, and the draw is from p itself.
+// What is left to draw when a draft from `draft` was rejected: max(p - q, 0) as weights [vocab].
+// Where less than kLeastResidual is left, which is rounding, p itself takes its place: false.
 inline constexpr double kLeastResidual = 1e-8;
-bool ResidualOf(const Law& target, const Law& draft, std::vector<float>* logs);
+bool ResidualOf(const Law& target, const Law& draft, std::vector<float>* left);
 // The same for a draft that came with certainty: p without it.
-bool ResidualOf(const Law& target, int32_t draft, std::vector<float>* logs);
+bool ResidualOf(const Law& target, int32_t draft, std::vector<float>* left);
 
 }  // namespace thalweg::spec

@@ -4,94 +4,13 @@
 // rule fail the same test.
 #include <gtest/gtest.h>
 
-#include "spec/test_world.h"
-#include "spec/verification.h"
+#include "spec/test_law.h"
 
 namespace thalweg::spec {
 namespace {
 
 using sampling::SequenceState;
 using step::SamplingParams;
-
-constexpr int64_t kVocab = 6;
-constexpr size_t kDepth = 3;  // tokens that are counted together
-const std::vector<int32_t> kPrompt = {2};
-
-struct World {
-  ToyModel target;
-  ToyDrafter drafter;
-  SamplingParams params;
-  ToyMasks masks = {};
-
-  World(uint64_t seed, double share, SamplingParams p)
-      : target(kVocab, seed, 1.5), drafter(&target, seed + 50, share), params(std::move(p)) {}
-};
-
-// The probabilities of the next token, from the definitions: draws of the sampler are tested
-// elsewhere, this is what they follow.
-std::vector<double> LawOf(World* w, const std::vector<int32_t>& history) {
-  SequenceState state(w->params, kVocab, history, 1);
-  std::vector<float> logits = w->target.Logits(history);
-  std::vector<uint32_t> words;
-  if (w->masks) words = w->masks(history);
-  std::vector<double> law(kVocab, 0);
-  sampling::Scratch scratch;
-  const sampling::Chooser chooser = [&](std::span<const float> processed, sampling::Entry best) {
-    sampling::ChooseBuffers buffers;
-    const Law computed(processed, best, w->params, &buffers);
-    double sum = 0;
-    for (int32_t v = 0; v < kVocab; ++v) {
-      if (!computed.Keeps(v)) continue;
-      const double l = (static_cast<double>(processed[static_cast<size_t>(v)]) - best.logit);
-      sum += law[static_cast<size_t>(v)] = std::exp(l / w->params.temperature);
-    }
-    for (double& p : law) p /= sum;
-    return best.token;
-  };
-  EXPECT_TRUE(sampling::SampleRow({.logits = logits,
-                                   .state = &state,
-                                   .position = 1,
-                                   .mask = {.words = words},
-                                   .chooser = &chooser},
-                                  &scratch)
-                  .ok());
-  return law;
-}
-
-// Probabilities of every sequence of kDepth tokens.
-std::vector<double> Product(World* w) {
-  std::vector<double> all;
-  for (int32_t a = 0; a < kVocab; ++a) {
-    const auto first = LawOf(w, {2});
-    for (int32_t b = 0; b < kVocab; ++b) {
-      const double before = first[static_cast<size_t>(a)];
-      const auto second = before > 0 ? LawOf(w, {2, a}) : std::vector<double>(kVocab, 0);
-      const double pair = before * second[static_cast<size_t>(b)];
-      const auto third = pair > 0 ? LawOf(w, {2, a, b}) : std::vector<double>(kVocab, 0);
-      for (int32_t c = 0; c < kVocab; ++c) all.push_back(pair * third[static_cast<size_t>(c)]);
-    }
-  }
-  return all;
-}
-
-// Sums over the last tokens: of pairs, of singles.
-template <typename T>
-std::vector<T> Marginal(const std::vector<T>& all, size_t size) {
-  std::vector<T> sums(size, 0);
-  for (size_t i = 0; i < all.size(); ++i) sums[i / (all.size() / size)] += all[i];
-  return sums;
-}
-
-struct Outcome {
-  ChiSquare singles, pairs, triples;
-  bool passes() const { return singles.passes() && pairs.passes() && triples.passes(); }
-};
-
-Outcome Judge(const std::vector<int64_t>& counts, const std::vector<double>& law) {
-  const auto v = static_cast<size_t>(kVocab);
-  return {Compare(Marginal(counts, v), Marginal(law, v)),
-          Compare(Marginal(counts, v * v), Marginal(law, v * v)), Compare(counts, law)};
-}
 
 // How the drafts of a step are drawn and how many are verified; what a control changes.
 struct Mistakes {
@@ -156,13 +75,6 @@ Outcome Simulate(World* w, const Verify& verify, int64_t trials, const Mistakes&
 
 const Verify kAll = [](const ToyBlock&, int64_t) { return kSlots; };
 constexpr int64_t kTrials = 60000;
-
-void ExpectPasses(const Outcome& o) {
-  EXPECT_FALSE(o.triples.impossible);
-  EXPECT_LT(o.singles.value, o.singles.bound);
-  EXPECT_LT(o.pairs.value, o.pairs.bound);
-  EXPECT_LT(o.triples.value, o.triples.bound);
-}
 
 TEST(Rejection, FollowsTheTargetsLaw) {
   for (const double share : {0.0, 0.5, 0.9, 1.0}) {
@@ -276,6 +188,35 @@ TEST(Rejection, EqualLawsAcceptEverything) {
                                  &state, &scratch, &buffers);
     ASSERT_EQ(made.drafts, 3);
     ASSERT_EQ(made.samples.size(), 4u);
+  }
+}
+
+// Log-probabilities are of the target's own rows of the tokens that come out, drafts or not.
+TEST(Rejection, LogprobsAreOfTheRowsThatCameOut) {
+  World w(16, 0.5, {.temperature = 1, .top_k = 4, .logprobs = 2});
+  sampling::Scratch scratch;
+  LawBuffers buffers;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SamplingParams params = w.params;
+    params.seed = seed;
+    SequenceState state(params, kVocab, kPrompt, 1);
+    const ToyBlock block = Draft(&w.drafter, kPrompt, params, 3, Rule::kRejection, &buffers);
+    ToyRows rows = RunTarget(&w.target, kPrompt, block.tokens, 4);
+    const Accepted made = Accept({.logits = rows.logits,
+                                  .rows = 4,
+                                  .drafts = block.tokens,
+                                  .draft_logits = block.logits,
+                                  .position = 1,
+                                  .rule = Rule::kRejection},
+                                 &state, &scratch, &buffers);
+    std::vector<int32_t> history = kPrompt;
+    for (const sampling::RowSample& s : made.samples) {
+      const auto want = sampling::PromptLogprobs(w.target.Logits(history), s.token, 2);
+      EXPECT_EQ(s.logprobs.chosen.logprob, want->chosen.logprob);
+      EXPECT_EQ(s.logprobs.chosen.rank, want->chosen.rank);
+      EXPECT_EQ(s.logprobs.top.size(), 2u);
+      history.push_back(s.token);
+    }
   }
 }
 

@@ -173,6 +173,32 @@ TEST(TargetRule, ADrafterLikeTheTargetIsAlwaysRight) {
   }
 }
 
+// Draws with the same noise agree with probability (1 - d) / (1 + d) at least, d being the total
+// variation of their laws (Daliri, Musco and Suresh, 2024).
+TEST(TargetRule, AgreesAsOftenAsSharedNoiseMustLet) {
+  for (uint64_t world = 0; world < 6; ++world) {
+    ToyModel target(kVocab, world, 2);
+    ToyDrafter drafter(&target, world + 9, 0.2 + 0.15 * static_cast<double>(world));
+    const std::vector<float> p = target.Logits(kPrompt), q = drafter.Logits(kPrompt);
+    double p_sum = 0, q_sum = 0, variation = 0;
+    for (size_t v = 0; v < p.size(); ++v) p_sum += std::exp(p[v]), q_sum += std::exp(q[v]);
+    for (size_t v = 0; v < p.size(); ++v)
+      variation += std::abs(std::exp(p[v]) / p_sum - std::exp(q[v]) / q_sum) / 2;
+    LawBuffers buffers;
+    constexpr uint64_t kSeeds = 20000;
+    double equal = 0;
+    for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+      const SamplingParams params = {.temperature = 1, .seed = seed};
+      const auto draw = [&](const std::vector<float>& row) {
+        return *DrawDraft(row, params, 3, 2, Rule::kTarget, &buffers);
+      };
+      equal += draw(p) == draw(q) ? 1 : 0;
+    }
+    EXPECT_GT(equal / kSeeds, (1 - variation) / (1 + variation) - 0.01) << variation;
+    EXPECT_LT(equal / kSeeds, 1 - variation + 0.01) << variation;
+  }
+}
+
 TEST(Rule, IsTheTargetsForSeededAndGreedyRequests) {
   EXPECT_EQ(RuleFor({.temperature = 1}, true), Rule::kTarget);
   EXPECT_EQ(RuleFor({.temperature = 0}, false), Rule::kTarget);

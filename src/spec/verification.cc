@@ -72,7 +72,8 @@ std::vector<double> BestFirst(std::span<const double> survivals) {
 }
 
 int64_t MostDrafts(const StepLoad& load, std::span<const double> survivals, int64_t wanted) {
-  return std::min({static_cast<int64_t>(survivals.size()), load.max_drafts, wanted});
+  const auto there = static_cast<int64_t>(survivals.size());
+  return std::max<int64_t>(0, std::min({there, load.max_drafts, wanted}));
 }
 
 }  // namespace

@@ -164,6 +164,10 @@ std::vector<OptionRow> LoadOptions::Rows() {
        .help = "of all requests; 0: greedy",
        .fallback = "0",
        .most = 100},
+      {.name = "so-args",
+       .help = "what binds every answer, as JSON (docs/structured.md); a text that must end ends "
+               "its answer",
+       .value_name = "JSON"},
       {.name = "csv",
        .kind = OptionKind::kFlag,
        .help = "print a line of names and a line of values"},
@@ -185,6 +189,7 @@ Result<LoadOptions> LoadOptions::From(const base::OptionValues& values, int64_t 
   o.prefix_groups = values.Integer("prefix-groups");
   o.seed = static_cast<uint64_t>(values.Integer("load-seed"));
   o.temperature = values.Real("temperature");
+  o.so_args = values.Text("so-args");
   return o;
 }
 

@@ -90,6 +90,7 @@ engine::GenerateRequest RequestOf(const LoadRequest& r, const LoadOptions& optio
   request.prompt = r.prompt;
   request.max_tokens = r.output_tokens;
   request.sampling.temperature = options.temperature;
+  request.so_args = options.so_args;
   request.sampling.ignore_eos = true;
   request.seed = options.seed + number;
   return request;

@@ -200,9 +200,119 @@ TEST(Cli, InspectSays890) {
   EXPECT_NE(outcome.text.find("890"), std::string::npos);
 }
 
+std::string WriteTemporary(const std::string& name, const std::string& text) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("thalweg_" + name);
+  std::ofstream(file) << text;
+  return file.string();
+}
+
+const std::string kTokenizer = std::string(THALWEG_SOURCE_DIR) + "/models/nano";
+
+std::string PersonSchema() {
+  return WriteTemporary("person.json", R"({"type": "object", "properties": {
+      "name": {"type": "string", "minLength": 1, "maxLength": 12},
+      "age": {"type": "integer", "minimum": 0, "maximum": 150}},
+      "required": ["name", "age"], "additionalProperties": false})");
+}
+
+TEST(Cli, BoundAnswersAreWhatWasAskedFor) {
+  for (const std::string options : {"--temperature 0", "--temperature 1 --seed 3",
+                                    "--temperature 2 --seed 4 --think --max-tokens 400"}) {
+    const Outcome outcome = RunProgram("run " + options + " --json-schema " + PersonSchema() +
+                                       " 'Name a person.' 2>/dev/null");
+    if (outcome.code == 1) continue;  // cut, as the next test has it
+    ASSERT_EQ(outcome.code, 0) << options;
+    const Result<base::Json> json = base::ParseJson(outcome.text, "answer");
+    ASSERT_TRUE(json.ok()) << outcome.text;
+    EXPECT_TRUE((*json)["name"].is_string() && (*json)["age"] <= 150) << outcome.text;
+  }
+  const Outcome regex =
+      RunProgram("run --temperature 1 --regex '(yes|no)[.!]' 'Is it?' 2>/dev/null");
+  EXPECT_EQ(regex.code, 0);
+  EXPECT_TRUE(regex.text == "yes.\n" || regex.text == "no.\n" || regex.text == "yes!\n" ||
+              regex.text == "no!\n")
+      << regex.text;
+  const std::string grammar = WriteTemporary("sum.gbnf", "root ::= [0-9] (\"+\" [0-9]){2}\n");
+  EXPECT_EQ(RunProgram("run --temperature 1 --ebnf " + grammar + " 'Sum?' 2>/dev/null").text.size(),
+            6u);
+}
+
+TEST(Cli, ABoundAnswerThatIsCutSaysSo) {
+  const Outcome outcome = RunProgram("run --temperature 0 --max-tokens 3 --json-schema " +
+                                     PersonSchema() + " 'x' 2>&1");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.text.find("cut after 3 tokens"), std::string::npos) << outcome.text;
+}
+
+Outcome CheckGrammar(const std::string& text, const std::string& options) {
+  return RunProgram("grammar check --tokenizer " + kTokenizer + " " + options + " --text " +
+                    WriteTemporary("text.txt", text));
+}
+
+TEST(Cli, GrammarCheckSaysWhereAndWhatMightStandThere) {
+  const std::string schema = "--json-schema " + PersonSchema();
+  EXPECT_EQ(CheckGrammar(R"({"name": "Ann", "age": 15})", schema).code, 0);
+  const Outcome rejected = CheckGrammar(R"({"name": "Ann", "age": 151})", schema);
+  EXPECT_EQ(rejected.code, 1);
+  EXPECT_NE(rejected.text.find("rejected at byte 25"), std::string::npos) << rejected.text;
+  const Outcome json = CheckGrammar(R"({"name": "Ann", "ag)", schema + " --json");
+  EXPECT_EQ(json.code, 3);
+  const Result<base::Json> verdict = base::ParseJson(json.text, "verdict");
+  ASSERT_TRUE(verdict.ok());
+  EXPECT_EQ((*verdict)["verdict"], "incomplete");
+  EXPECT_EQ((*verdict)["at_byte"], 19);
+  EXPECT_EQ((*verdict)["allowed_bytes"], base::Json::array({'e'}));
+  EXPECT_EQ(CheckGrammar("aab", "--regex 'a+b'").code, 0);
+  EXPECT_EQ(CheckGrammar("aab", "--regex 'a+c'").code, 1);
+}
+
+TEST(Cli, GrammarBenchCountsVerdicts) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / "thalweg_grammar_bench";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder / "right.json")
+      << R"({"schema": {"type": "integer"}, "tests": [{"valid": true, "data": 5},
+                                                      {"valid": false, "data": "5"}]})";
+  std::ofstream(folder / "wrong.json")
+      << R"({"schema": {"enum": ["é", 1.5]}, "tests": [{"valid": false, "data": "é"},
+                                                       {"valid": true, "data": 2}]})";
+  std::ofstream(folder / "unsupported.json") << R"({"schema": {"type": 7}, "tests": []})";
+  const Outcome outcome = RunProgram("grammar bench " + folder.string() + " --json - --tokenizer " +
+                                     kTokenizer + "/tokenizer.json");
+  EXPECT_EQ(outcome.code, 1);  // of an instance that its file calls invalid
+  const Result<base::Json> json = base::ParseJson(outcome.text, "report");
+  ASSERT_TRUE(json.ok()) << outcome.text;
+  for (const auto& [name, value] :
+       std::vector<std::pair<std::string, int>>{{"schemas", 3},
+                                                {"passed", 1},
+                                                {"compile_errors", 1},
+                                                {"valid_refused", 1},
+                                                {"invalid_accepted", 1}})
+    EXPECT_EQ((*json)[name], value) << name;
+  EXPECT_EQ((*json)["failures"].size(), 3u);
+  EXPECT_GT((*json)["mask_us"]["p99.9"], 0.0);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Cli, ConstraintsThatMakeNoSense) {
+  const std::string bad = WriteTemporary("bad.json", "{\"type\": 5}");
+  ExpectError("run --json-schema " + bad + " x", "type");
+  ExpectError("run --json-schema /nonexistent x", "/nonexistent");
+  ExpectError("run --regex '(' x", "regex");
+  ExpectError("run --regex a --ebnf b x", "--regex and --ebnf");
+  ExpectError("run --regex a --any-order x", "--any-order");
+  ExpectError("run --regex a --whitespace compact x", "--whitespace");
+  ExpectError("grammar check --regex a --text /dev/null", "--tokenizer");
+  ExpectError("grammar check --tokenizer " + kTokenizer + " --text /dev/null", "--json-schema");
+  ExpectError("grammar check --tokenizer " + kTokenizer + " --regex a", "--text");
+  ExpectError("grammar bench /nonexistent --tokenizer " + kTokenizer, "/nonexistent");
+}
+
 TEST(Cli, HelpAndVersion) {
-  for (const std::string command : {"", "run", "batch", "pull", "shift", "score", "verify", "dump",
-                                    "compare", "inspect", "synth", "bench"}) {
+  for (const std::string command :
+       {"", "grammar", "grammar check", "grammar bench", "run", "batch", "pull", "shift", "score",
+        "verify", "dump", "compare", "inspect", "synth", "bench"}) {
     EXPECT_EQ(RunProgram(command + " --help").code, 0) << command;
   }
   EXPECT_EQ(RunProgram("--version").code, 0);

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/status.h"
 #include "base/options.h"
+#include "base/status.h"
 
 namespace thalweg::tools {
 
@@ -20,7 +20,7 @@ inline constexpr int kExitCheckFailed = 1;  // verify, compare: what was checked
 inline constexpr int kExitError = 2;        // bad input or environment; one message on stderr
 
 struct Command {
-  std::string name;
+  std::string name;  // of two words: a part of the command that the first one names
   std::string about;
   std::vector<OptionRow> options = {};
   Positionals positionals = {};
@@ -40,5 +40,7 @@ Command InspectCommand();
 Command PullCommand();
 Command SynthCommand();
 Command BenchCommand();
+Command GrammarCheckCommand();
+Command GrammarBenchCommand();
 
 }  // namespace thalweg::tools

@@ -18,9 +18,10 @@ Status CheckPrompt(const model::Model& model, std::span<const int32_t> prompt) {
   const int64_t context = model.config().max_position_embeddings;
   if (prompt.empty()) return base::InvalidArgument("the prompt is empty");
   if (static_cast<int64_t>(prompt.size()) >= context) {
-    return base::InvalidArgument(fmt::format(
-        "the prompt has {} tokens, which leaves no room for an answer in the context of {}",
-        prompt.size(), context));
+    return base::InvalidArgument(
+        fmt::format("the prompt has {} tokens, which leaves no room for an "
+                    "answer in the context of {}",
+                    prompt.size(), context));
   }
   return {};
 }
@@ -29,7 +30,8 @@ bool Interrupted(const GenerateOptions& options) {
   return options.interrupted && options.interrupted();
 }
 
-// Chunks of the model's row limit until the prompt ends or `interrupted` says so.
+// Chunks of the model's row limit until the prompt ends or `interrupted` says
+// so.
 Status PrefillChunks(model::Model& model, kvpool::SequenceId sequence,
                      std::span<const int32_t> tokens, int64_t decoder_from,
                      const std::function<bool()>& interrupted, model::StepOutput* output) {
@@ -63,8 +65,8 @@ class Decoder {
     while (true) {
       const int64_t position = model_.pool().length(sequence_);
       result_.logits_digest = DigestFloats(output->logits, result_.logits_digest);
-      TW_ASSIGN(const sampling::RowSample sample,
-                sampling::SampleRow(output->logits, state_, position, nullptr, &scratch_));
+      TW_ASSIGN(const sampling::RowSample sample, Sample(output->logits, position));
+      if (sample.end == step::TokenEnd::kFulfilled) return Finish(FinishReason::kEnd), Status();
       if (Finished(sample.token, position)) return {};
       state_.Append(sample.token);
       const model::Chunk chunk{.sequence = sequence_, .tokens = {&sample.token, 1}};
@@ -74,10 +76,28 @@ class Decoder {
   }
 
  private:
+  // The mask of the next token is made while the model runs, where it has a
+  // thread of its own.
+  Result<sampling::RowSample> Sample(std::span<float> logits, int64_t position) {
+    sampling::Row row = {.logits = logits, .state = &state_, .position = position};
+    if (options_.masks == nullptr) return sampling::SampleRow(row, &scratch_);
+    TW_ASSIGN(const exec::NextTokens next, options_.masks->Wait());
+    if (next.mask != nullptr) row.mask.words = *next.mask;
+    row.mask.complete = next.complete;
+    Result<sampling::RowSample> sample = sampling::SampleRow(row, &scratch_);
+    if (sample.ok() && sample->end == step::TokenEnd::kNone && !IsEnd(sample->token))
+      options_.masks->Accept(sample->token);
+    return sample;
+  }
+
+  bool IsEnd(int32_t token) const {
+    const auto& ends = options_.end_tokens;
+    return std::find(ends.begin(), ends.end(), token) != ends.end();
+  }
+
   // Records the token and why, if at all, it is the last.
   bool Finished(int32_t token, int64_t position) {
-    const auto& ends = options_.end_tokens;
-    if (std::find(ends.begin(), ends.end(), token) != ends.end()) return Finish(FinishReason::kEnd);
+    if (IsEnd(token)) return Finish(FinishReason::kEnd);
     result_.tokens.push_back(token);
     if (options_.on_token && !options_.on_token(token)) return Finish(FinishReason::kStopped);
     if (Interrupted(options_)) return Finish(FinishReason::kStopped);

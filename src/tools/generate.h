@@ -1,5 +1,5 @@
-// One sequence from prompt to answer: chunked prefill, then a token a step. What `thalweg run`
-// does, and the simplest use of the model that there is.
+// One sequence from prompt to answer: chunked prefill, then a token a step.
+// What `thalweg run` does, and the simplest use of the model that there is.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "exec/token_masks.h"
 #include "model/model.h"
 #include "model/replay.h"
 #include "sampling/sampler.h"
@@ -18,12 +19,14 @@ struct GenerateOptions {
   model::Replay replay;
   int64_t max_new_tokens = 512;
   std::vector<int32_t> end_tokens;
+  exec::TokenMasks* masks = nullptr;  // of this answer, which is constrained; null: it is not
   // Called with every new token, end tokens left out; returning false stops.
   std::function<bool(int32_t)> on_token;
   // Asked between chunks of the prompt and between tokens; true stops.
   std::function<bool()> interrupted = {};
 };
 
+// kEnd: an end token, or a constraint behind which nothing may come.
 enum class FinishReason { kEnd, kLength, kContext, kStopped };
 std::string_view FinishReasonName(FinishReason reason);
 
@@ -34,15 +37,18 @@ struct GenerateResult {
   double prefill_seconds = 0;
   double decode_seconds = 0;
   int64_t decode_steps = 0;
-  // Digest of all logits that were sampled from: equal digests, equal arithmetic.
+  // Digest of all logits that were sampled from: equal digests, equal
+  // arithmetic.
   uint64_t logits_digest = 0;
 };
 
-// Errors: an empty prompt, a prompt that leaves no room in the context, what Model::Step refuses.
+// Errors: an empty prompt, a prompt that leaves no room in the context, what
+// Model::Step refuses.
 Result<GenerateResult> Generate(model::Model& model, std::span<const int32_t> prompt,
                                 const GenerateOptions& options);
 
-// Appends `tokens` to a sequence in chunks of the model's row limit; logits of the last token.
+// Appends `tokens` to a sequence in chunks of the model's row limit; logits of
+// the last token.
 Status Prefill(model::Model& model, kvpool::SequenceId sequence, std::span<const int32_t> tokens,
                int64_t decoder_from, model::StepOutput* output);
 

@@ -12,9 +12,10 @@ namespace thalweg::tools {
 namespace {
 
 std::vector<Command> Commands() {
-  return {RunCommand(),    BatchCommand(),   ScoreCommand(), ShiftCommand(),
-          VerifyCommand(), InspectCommand(), DumpCommand(),  CompareCommand(),
-          PullCommand(),   SynthCommand(),   BenchCommand()};
+  return {RunCommand(),         BatchCommand(),   ScoreCommand(), ShiftCommand(),
+          VerifyCommand(),      InspectCommand(), DumpCommand(),  CompareCommand(),
+          PullCommand(),        SynthCommand(),   BenchCommand(), GrammarCheckCommand(),
+          GrammarBenchCommand()};
 }
 
 std::string HelpOf(const OptionRow& row) {
@@ -38,7 +39,8 @@ std::string FlagOf(const OptionRow& row) {
   return row.name == "file" ? "-f,--file" : "--" + row.name;
 }
 
-// A command and what the command line gave it, before environment, file and defaults.
+// A command and what the command line gave it, before environment, file and
+// defaults.
 struct Parsed {
   Command command;
   CLI::App* app = nullptr;
@@ -96,9 +98,27 @@ int RunParsed(const Parsed& parsed) {
   return code.ok() ? *code : Report(code.status());
 }
 
+// "grammar check" is the part `check` of `grammar`.
+CLI::App* AddCommand(CLI::App* app, const Command& command) {
+  const size_t space = command.name.find(' ');
+  if (space == std::string::npos) return app->add_subcommand(command.name, command.about);
+  const std::string whole = command.name.substr(0, space);
+  CLI::App* parent = nullptr;
+  for (CLI::App* sub : app->get_subcommands({})) {
+    if (sub->get_name() == whole) parent = sub;
+  }
+  if (parent == nullptr) {
+    parent =
+        app->add_subcommand(whole, "Text that a grammar binds: check a text, measure a corpus");
+    parent->require_subcommand(1);
+  }
+  return parent->add_subcommand(command.name.substr(space + 1), command.about);
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Thalweg: inference for DeepSeek-V4.1-Flash. Flags win over environment variables, those "
+      "Thalweg: inference for DeepSeek-V4.1-Flash. Flags win over "
+      "environment variables, those "
       "over the\n"
       "option file, that over defaults.",
       "thalweg");
@@ -108,7 +128,7 @@ int Main(int argc, char** argv) {
   for (Command& command : Commands()) {
     auto parsed = std::make_unique<Parsed>();
     parsed->command = std::move(command);
-    parsed->app = app.add_subcommand(parsed->command.name, parsed->command.about);
+    parsed->app = AddCommand(&app, parsed->command);
     AddOptions(parsed.get());
     commands.push_back(std::move(parsed));
   }

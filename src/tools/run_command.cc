@@ -9,9 +9,11 @@
 #include <iterator>
 
 #include "base/mapped_file.h"
+#include "engine/constraints.h"
 #include "text/chat.h"
 #include "text/stream_decoder.h"
 #include "tools/command.h"
+#include "tools/constraint_options.h"
 #include "tools/generate.h"
 #include "tools/session.h"
 #include "tools/signals.h"
@@ -39,8 +41,8 @@ std::vector<OptionRow> Rows() {
        .fallback = "high"},
       {.name = "raw",
        .kind = OptionKind::kFlag,
-       .help =
-           "complete the text as it is, without the chat encoding; special tokens in it stay text"},
+       .help = "complete the text as it is, without the chat encoding; special "
+               "tokens in it stay text"},
       {.name = "specials",
        .kind = OptionKind::kFlag,
        .help = "with --raw: text that spells a special token becomes one"},
@@ -75,6 +77,7 @@ std::vector<OptionRow> Rows() {
        .help = "print timing, token counts and a digest of the logits to stderr"},
   };
   rows.insert(rows.end(), own.begin(), own.end());
+  for (OptionRow& row : ConstraintOptionRows()) rows.push_back(std::move(row));
   return rows;
 }
 
@@ -181,6 +184,7 @@ class Conversation {
     TW_TRY(sampling::Validate(options_.sampling, session_.config().vocab_size));
     TW_ASSIGN(options_.replay, ReplayFrom(values_, session_.config()));
     options_.end_tokens = session_.EndTokens();
+    TW_TRY(PrepareConstraint());
     options_.interrupted = [] { return SignalCount() > 0; };
     chat_.thinking = values_.Flag("think");
     TW_ASSIGN(chat_.effort, text::ParseEffort(values_.Text("effort")));
@@ -209,7 +213,45 @@ class Conversation {
     return Answer(ids, false);
   }
 
+  // An answer was cut before it was what it has to be.
+  bool cut() const { return cut_; }
+
  private:
+  Status PrepareConstraint() {
+    TW_ASSIGN(so_args_, SoArgsFrom(values_));
+    if (so_args_.empty()) return {};
+    constraints_ = std::make_unique<engine::Constraints>(
+        engine::Constraints::Options{.tokenizer = session_.tokenizer,
+                                     .vocab = session_.config().vocab_size,
+                                     .end_tokens = options_.end_tokens,
+                                     .cache_bytes = int64_t{1} << 30});
+    return constraints_->Compile(so_args_, -1).status();
+  }
+
+  // Each answer begins anew; behind the reasoning, where there is one.
+  Status BeginConstraint(bool thinking) {
+    if (constraints_ == nullptr) return {};
+    const int32_t end = session_.tokenizer->IdOfSpecial(kThinkEnd).value_or(-1);
+    TW_ASSIGN(const engine::Constraints::Compiled compiled,
+              constraints_->Compile(so_args_, thinking ? end : -1));
+    constraints_->Close(kSequence, 1);
+    constraints_->Open(kSequence, 1, compiled);
+    masks_ = constraints_->Find(kSequence);
+    options_.masks = masks_.get();
+    return {};
+  }
+
+  void ReportCut(const GenerateResult& result) {
+    const bool length =
+        result.finish == FinishReason::kLength || result.finish == FinishReason::kContext;
+    if (constraints_ == nullptr || !length) return;
+    cut_ = true;
+    fmt::print(stderr,
+               "thalweg: the answer was cut after {} tokens and is not "
+               "complete: raise --max-tokens\n",
+               result.tokens.size());
+  }
+
   Status AnswerTurns() {
     TW_ASSIGN(const std::vector<text::Piece> pieces,
               text::RenderChat(*session_.tokenizer, turns_, chat_));
@@ -224,16 +266,19 @@ class Conversation {
         asked.value_or(std::min(kDefaultMaxTokens, std::max<int64_t>(room, 1)));
     if (!asked.has_value() || *asked <= room || room < 1) return {};
     return base::OutOfRange(
-        fmt::format("the prompt has {} tokens and --max-tokens is {}: the context of {} leaves {}",
+        fmt::format("the prompt has {} tokens and --max-tokens is {}: the "
+                    "context of {} leaves {}",
                     prompt_tokens, *asked, session_.config().max_position_embeddings, room));
   }
 
   Status Answer(const std::vector<int32_t>& prompt, bool thinking) {
     TW_TRY(ChooseMaxTokens(static_cast<int64_t>(prompt.size())));
+    TW_TRY(BeginConstraint(thinking));
     Printer printer(*session_.tokenizer, thinking);
     options_.on_token = [&](int32_t token) { return printer.Push(token); };
     TW_ASSIGN(const GenerateResult result, Generate(*session_.model, prompt, options_));
     printer.Finish();
+    ReportCut(result);
     if (values_.Flag("stats")) PrintStatistics(session_, result);
     if (result.finish == FinishReason::kStopped) {
       fmt::print(stderr, "thalweg: stopped by {}: the answer is abandoned after {} tokens\n",
@@ -250,6 +295,12 @@ class Conversation {
   GenerateOptions options_;
   text::ChatOptions chat_;
   std::vector<text::ChatTurn> turns_;
+
+  static constexpr uint64_t kSequence = 1;  // there is one at a time
+  std::string so_args_;                     // empty: answers may be anything
+  std::unique_ptr<engine::Constraints> constraints_;
+  std::shared_ptr<exec::TokenMasks> masks_;
+  bool cut_ = false;
 };
 
 Status Chat(Conversation* conversation) {
@@ -275,7 +326,8 @@ Result<int> Run(const OptionValues& values) {
   } else {
     TW_TRY(values.Flag("raw") ? conversation.Complete(*prompt) : conversation.Ask(*prompt));
   }
-  return SignalCount() > 0 ? SignalExitCode() : kExitOk;
+  if (SignalCount() > 0) return SignalExitCode();
+  return conversation.cut() ? kExitCheckFailed : kExitOk;
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ Result<Session> OpenSession(const SessionOptions& options) {
   TW_ASSIGN(session.checkpoint, OpenCheckpoint(options));
   progress.Advance("tokenizer");
   TW_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::Load(options.folder / "tokenizer.json"));
-  session.tokenizer = std::make_unique<text::Tokenizer>(std::move(tokenizer));
+  session.tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));
   TW_ASSIGN(session.defaults, checkpoint::GenerationDefaults::Load(options.folder));
   progress.Advance("model");
   model::ModelOptions model_options;

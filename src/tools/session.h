@@ -57,7 +57,7 @@ struct SessionOptions {
 struct Session {
   std::unique_ptr<base::ThreadTeam> team;
   std::unique_ptr<checkpoint::Checkpoint> checkpoint;
-  std::unique_ptr<text::Tokenizer> tokenizer;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
   checkpoint::GenerationDefaults defaults;
   std::unique_ptr<model::Model> model;
   double load_seconds = 0;

@@ -126,6 +126,21 @@ TEST_F(LlmTest, ABadRequestIsAnErrorOfItsOwn) {
   EXPECT_EQ((*outputs)[3].outputs.at(0).token_ids, (*outputs)[0].outputs.at(0).token_ids);
 }
 
+TEST_F(LlmTest, SoArgsBindTheText) {
+  SamplingParams params = Greedy(40);
+  params.so_args = R"({"type": "regex", "content": "[0-9]{2}:[0-9]{2}"})";
+  const RequestOutput bound = One(params);
+  ASSERT_TRUE(bound.ok()) << bound.error->message;
+  const std::string& text = bound.outputs[0].text;
+  EXPECT_EQ(text.size(), 5u) << text;
+  EXPECT_EQ(text[2], ':');
+  EXPECT_EQ(bound.outputs[0].finish_reason, "stop");
+  params.so_args = R"({"type": "json_schema", "content": {"$ref": "#/nowhere"}})";
+  const RequestOutput refused = One(params);
+  ASSERT_TRUE(refused.error.has_value());
+  EXPECT_NE(refused.error->message.find("$ref"), std::string::npos) << refused.error->message;
+}
+
 TEST_F(LlmTest, CallsThatMakeNoSense) {
   EXPECT_FALSE(llm_->Generate({}).ok());
   const std::vector<Prompt> prompts(3, kPrompt[0]);

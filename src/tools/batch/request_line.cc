@@ -30,8 +30,10 @@ Result<const Json*> BodyOf(const Json& line) {
   if (!line.contains("body")) return &line;
   for (const auto& [name, value] : line.items()) {
     if (name != "custom_id" && name != "id" && name != "body" && name != "method" && name != "url")
-      return base::InvalidArgument(fmt::format(
-          "unknown field \"{}\" beside body; known: custom_id, body, method, url", name));
+      return base::InvalidArgument(
+          fmt::format("unknown field \"{}\" beside body; known: custom_id, "
+                      "body, method, url",
+                      name));
   }
   if (!line["body"].is_object()) return api::WrongValue(line["body"], "body", "an object");
   return &line["body"];
@@ -55,7 +57,8 @@ Result<Json> PromptJson(const Json& body) {
   return prompt;
 }
 
-// OpenAI's chat has logprobs: bool and top_logprobs: N where vLLM has logprobs: N.
+// OpenAI's chat has logprobs: bool and top_logprobs: N where vLLM has logprobs:
+// N.
 Status SetLogprobs(const Json& body, SamplingParams* params) {
   if (body.contains("top_logprobs")) {
     if (!body.contains("logprobs") || body["logprobs"] != Json(true))
@@ -90,8 +93,12 @@ Status SetField(const Json& body, const std::string& name, const Json& value,
 }
 
 Status CheckTwins(const Json& body) {
-  constexpr std::array<std::pair<const char*, const char*>, 2> kTwins = {
-      {{"seed", "seq_seed"}, {"max_tokens", "max_completion_tokens"}}};
+  constexpr std::array<std::pair<const char*, const char*>, 5> kTwins = {
+      {{"seed", "seq_seed"},
+       {"max_tokens", "max_completion_tokens"},
+       {"so_args", "response_format"},
+       {"so_args", "structured_outputs"},
+       {"response_format", "structured_outputs"}}};
   for (const auto& [one, other] : kTwins) {
     if (body.contains(one) && body.contains(other)) {
       return base::InvalidArgument(

@@ -77,7 +77,9 @@ TEST(BatchLine, WhatIsWrongIsNamed) {
   ExpectBad(R"({"prompt": "x", "top_logprobs": 1})", "top_logprobs needs");
   ExpectBad(R"({"prompt": "x", "seed": 1, "seq_seed": 2})", "seed and seq_seed");
   ExpectBad(R"({"prompt": "x", "max_tokens": 1, "max_completion_tokens": 2})", "two names");
-  ExpectBad(R"({"prompt": "x", "response_format": {}})", "structured output");
+  ExpectBad(R"({"prompt": "x", "response_format": {}})", "response_format");
+  ExpectBad(R"({"prompt": "x", "response_format": {"type": "text"}, "so_args": {}})",
+            "so_args and response_format");
   ExpectBad(R"({"prompt": "x", "tools": []})", "tools");
 }
 

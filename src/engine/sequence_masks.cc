@@ -1,0 +1,132 @@
+#include "engine/sequence_masks.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+namespace thalweg::engine {
+namespace {
+
+uint64_t Nanoseconds() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+// Text that no grammar binds yet; an end in it would be an answer without its constraint.
+std::shared_ptr<const grammar::Mask> AllButEnds(const grammar::Vocabulary& vocabulary) {
+  auto mask = std::make_shared<grammar::Mask>(static_cast<size_t>(vocabulary.mask_words()), ~0u);
+  if (vocabulary.size() % 32 != 0) mask->back() = (1u << (vocabulary.size() % 32)) - 1;
+  for (const int32_t t : vocabulary.end_tokens())
+    (*mask)[static_cast<size_t>(t) / 32] &= ~(1u << (t % 32));
+  return mask;
+}
+
+}  // namespace
+
+SequenceMasks::SequenceMasks(GrammarRef grammar, int32_t starts_after, MaskWorkers* workers,
+                             MaskTimes* times)
+    : grammar_(std::move(grammar)),
+      starts_after_(starts_after),
+      workers_(workers),
+      times_(times),
+      matcher_(grammar_),
+      started_(starts_after < 0),
+      next_(exec::NextTokens{}) {}
+
+void SequenceMasks::Prepare() {
+  if (!started_) {
+    next_ = exec::NextTokens{.mask = AllButEnds(grammar_->vocabulary())};
+    return;
+  }
+  phase_ = Phase::kQueued;
+  workers_->Post(shared_from_this());
+}
+
+Status SequenceMasks::Take(int32_t token) {
+  ++taken_;
+  if (!started_) {
+    started_ = token == starts_after_;
+    return {};
+  }
+  TW_ASSIGN(const bool allowed, matcher_.Accept(token));
+  if (allowed) return {};
+  return base::Internal(fmt::format("token {} came though so_args does not allow it", token));
+}
+
+Result<exec::NextTokens> SequenceMasks::NextOfGrammar() {
+  if (matcher_.ended()) return base::Internal("a mask behind the end of a constrained sequence");
+  exec::NextTokens next;
+  TW_ASSIGN(next.mask, matcher_.NextMask());
+  next.complete = matcher_.must_end();
+  times_->masks.fetch_add(1, std::memory_order_relaxed);
+  return next;
+}
+
+Result<exec::NextTokens> SequenceMasks::Make() {
+  if (!next_.ok()) return next_;  // once failed, it stays so
+  if (drawn_.has_value()) TW_TRY(Take(*std::exchange(drawn_, std::nullopt)));
+  return started_ ? NextOfGrammar() : next_;
+}
+
+// Whoever claims what is queued makes it, without the lock.
+void SequenceMasks::Finish(std::unique_lock<std::mutex>* lock) {
+  phase_ = Phase::kRunning;
+  lock->unlock();
+  const uint64_t begin = Nanoseconds();
+  Result<exec::NextTokens> made = Make();
+  times_->make_ns.fetch_add(Nanoseconds() - begin, std::memory_order_relaxed);
+  lock->lock();
+  next_ = std::move(made);
+  phase_ = Phase::kReady;
+  ready_.notify_all();
+}
+
+void SequenceMasks::Work() {
+  std::unique_lock lock(mutex_);
+  if (phase_ == Phase::kQueued) Finish(&lock);
+}
+
+Result<exec::NextTokens> SequenceMasks::Wait() {
+  std::unique_lock lock(mutex_);
+  if (phase_ == Phase::kReady) return next_;
+  const uint64_t begin = Nanoseconds();
+  if (phase_ == Phase::kQueued) {
+    Finish(&lock);
+  } else {
+    ready_.wait(lock, [this] { return phase_ == Phase::kReady; });
+  }
+  times_->wait_ns.fetch_add(Nanoseconds() - begin, std::memory_order_relaxed);
+  return next_;
+}
+
+void SequenceMasks::Accept(int32_t token) {
+  {
+    const std::scoped_lock lock(mutex_);
+    TW_CHECK(phase_ == Phase::kReady);
+    drawn_ = token;
+    phase_ = Phase::kQueued;
+    if (!started_ && token != starts_after_) {
+      // Nothing changes, and that costs no thread.
+      ++taken_;
+      drawn_.reset();
+      phase_ = Phase::kReady;
+      return;
+    }
+  }
+  workers_->Post(shared_from_this());
+}
+
+// The matcher is where the sequence was when it lost its slot: the scheduler waits for every token
+// that was drawn. At the very beginning there is nothing to check, and nothing to wait for.
+Status SequenceMasks::Begin(std::span<const int32_t> output) {
+  if (output.empty()) return {};
+  TW_TRY(Wait().status());
+  const std::scoped_lock lock(mutex_);
+  if (taken_ == static_cast<int64_t>(output.size())) return {};
+  return base::Internal(fmt::format(
+      "a constrained sequence begins behind {} tokens, but {} were drawn", output.size(), taken_));
+}
+
+}  // namespace thalweg::engine
