@@ -134,7 +134,7 @@ TEST(BlockEnds, WhenTheGrammarIsComplete) {
   const Accepted a = step.Run();
   ASSERT_TRUE(a.status.ok());
   ASSERT_EQ(a.samples.size(), 3u);
-  EXPECT_EQ(a.samples.back().end, TokenEnd::kFulfilled);
+  EXPECT_TRUE(a.samples.back().fulfilled);
   EXPECT_EQ(a.samples.back().token, -1);
   EXPECT_EQ(step.state->tokens().size(), 3u);  // the anchor's history and two tokens
 }

@@ -66,7 +66,7 @@ class Decoder {
       const int64_t position = model_.pool().length(sequence_);
       result_.logits_digest = DigestFloats(output->logits, result_.logits_digest);
       TW_ASSIGN(const sampling::RowSample sample, Sample(output->logits, position));
-      if (sample.end == step::TokenEnd::kFulfilled) return Finish(FinishReason::kEnd), Status();
+      if (sample.fulfilled) return Finish(FinishReason::kEnd), Status();
       if (Finished(sample.token, position)) return {};
       state_.Append(sample.token);
       const model::Chunk chunk{.sequence = sequence_, .tokens = {&sample.token, 1}};
