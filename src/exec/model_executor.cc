@@ -17,6 +17,27 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+constexpr size_t kMostFlights = 2;
+
+// Whether a device's choice has the bits of the sampler's for a sequence: nothing beside the
+// temperature has a say, and nobody wants more than the token.
+bool DeviceMayChoose(const sampling::SequenceState& state) {
+  const step::SamplingParams& p = state.params();
+  const bool greedy = p.temperature < sampling::kGreedyBelow || p.top_k == 1;
+  const bool cut = !greedy && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
+  return !cut && !state.changes_logits() && p.thinking_budget < 0 && p.logprobs < 0 &&
+         !p.constrained && p.logits_processor.empty();
+}
+
+kernels::ChooseRow ChoiceOf(const sampling::SequenceState& state, int64_t position, int32_t slot) {
+  const step::SamplingParams& p = state.params();
+  const bool greedy = p.temperature < sampling::kGreedyBelow || p.top_k == 1;
+  return {.seed = p.seed,
+          .position = position,
+          .temperature = greedy ? 0 : p.temperature,
+          .slot = slot};
+}
+
 // Rows of a prompt whose every token's log-probability was asked for.
 bool WantsPromptLogprobs(const SequenceRows& rows, const sampling::SequenceState& state) {
   return state.params().prompt_logprobs >= 0 && rows.start < state.prompt_tokens();
@@ -108,9 +129,9 @@ Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
         fmt::format("slot {} does not hold sequence {}", rows.slot, rows.sequence));
   TW_TRY(s.status);
   const int64_t length = model_->pool().length(s.id);
-  const auto known = static_cast<int64_t>(s.state->tokens().size());
+  const int64_t known = static_cast<int64_t>(s.state->tokens().size()) + s.device_pending;
   const int64_t end = rows.start + rows.count;
-  const bool newest = rows.known_tokens || (rows.count == 1 && end == known);
+  const bool newest = rows.known_tokens ? s.device_pending == 0 : rows.count == 1 && end == known;
   if (rows.count < 1 || rows.start != length || end > known || !newest) {
     return base::Internal(
         fmt::format("rows [{}, {}) of sequence {}, which has {} of {} tokens done", rows.start, end,
@@ -119,7 +140,8 @@ Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
   return {};
 }
 
-Status ModelExecutor::AddRows(const StepPlan& plan, size_t entry) {
+Status ModelExecutor::AddRows(const StepPlan& plan, size_t entry, bool launch) {
+  static constexpr int32_t kAnyToken = 0;
   const SequenceRows& rows = plan.rows[entry];
   TW_TRY(CheckRows(rows));
   const Slot& s = slot(rows.slot);
@@ -127,19 +149,26 @@ Status ModelExecutor::AddRows(const StepPlan& plan, size_t entry) {
                           .subspan(static_cast<size_t>(rows.new_blocks_begin),
                                    static_cast<size_t>(rows.new_blocks_count));
   TW_TRY(model_->pool().Attach(s.id, blocks));
-  const bool all = WantsPromptLogprobs(rows, *s.state);
-  chunks_.push_back({.sequence = s.id,
-                     .tokens = s.state->tokens().subspan(static_cast<size_t>(rows.start),
-                                                         static_cast<size_t>(rows.count)),
-                     .decoder_from = s.decoder_from,
-                     .logits = all           ? model::LogitRows::kAll
-                               : rows.sample ? model::LogitRows::kLast
-                                             : model::LogitRows::kNone});
-  const int64_t first =
-      running_.empty() ? 0
-                       : running_.back().first_logits + LogitCount(plan.rows[running_.back().entry],
-                                                                   running_.back().all_logits);
-  running_.push_back({.entry = entry, .first_logits = first, .all_logits = all});
+  Running running{.entry = entry,
+                  .all_logits = WantsPromptLogprobs(rows, *s.state),
+                  .on_device = launch && rows.sample && DeviceMayChoose(*s.state),
+                  .newest = s.device_pending > 0};
+  if (!running_.empty()) {
+    const Running& last = running_.back();
+    running.first_logits = last.first_logits + LogitCount(plan.rows[last.entry], last.all_logits);
+  }
+  const auto first = static_cast<size_t>(rows.start), count = static_cast<size_t>(rows.count);
+  model::Chunk chunk{
+      .sequence = s.id,
+      .tokens = running.newest ? std::span(&kAnyToken, 1) : s.state->tokens().subspan(first, count),
+      .decoder_from = s.decoder_from,
+      .logits = running.all_logits ? model::LogitRows::kAll
+                : rows.sample      ? model::LogitRows::kLast
+                                   : model::LogitRows::kNone};
+  if (running.newest) chunk.newest_slot = rows.slot;
+  if (running.on_device) chunk.choose = ChoiceOf(*s.state, rows.start + rows.count, rows.slot);
+  chunks_.push_back(chunk);
+  running_.push_back(running);
   return {};
 }
 
@@ -147,19 +176,79 @@ int64_t ModelExecutor::LogitCount(const SequenceRows& rows, bool all) {
   return all ? rows.count : rows.sample ? 1 : 0;
 }
 
-Status ModelExecutor::RunForward(const StepPlan& plan, StepResult* result) {
+// Slots closed and begun, and the chunks of the rows that can run.
+void ModelExecutor::BeginPlan(const StepPlan& plan, bool launch,
+                              std::vector<SequenceResult>* sequences) {
+  sequences->assign(plan.rows.size(), {});
+  for (const int32_t number : plan.closes) Close(number);
+  for (const step::SequenceStart& start : plan.starts) Start(start);
   chunks_.clear();
   running_.clear();
   for (size_t i = 0; i < plan.rows.size(); ++i) {
-    SequenceResult& r = result->sequences[i];
+    SequenceResult& r = (*sequences)[i];
     r.slot = plan.rows[i].slot;
     r.sequence = plan.rows[i].sequence;
-    r.status = AddRows(plan, i);
+    r.status = AddRows(plan, i, launch);
     // A sequence that cannot go on must not run later plans either.
     if (!r.status.ok() && slot(r.slot).sequence == r.sequence) slot(r.slot).status = r.status;
   }
-  if (chunks_.empty()) return {};
-  return model_->Step(chunks_, &output_);
+}
+
+// Nothing in it needs what the host has not seen yet, or more logits than a launch brings.
+bool ModelExecutor::MayLaunch(const StepPlan& plan) const {
+  if (flights_.size() >= kMostFlights) return false;
+  const auto wants_logprobs = [](const step::SequenceStart& start) {
+    return start.sampling.prompt_logprobs >= 0;
+  };
+  if (std::any_of(plan.starts.begin(), plan.starts.end(), wants_logprobs)) return false;
+  int64_t logits = 0;
+  for (const SequenceRows& rows : plan.rows) {
+    const Slot& s = slot(rows.slot);
+    logits += rows.sample ? 1 : 0;
+    if (s.sequence != rows.sequence || s.state == nullptr) continue;  // it begins with this plan
+    if (WantsPromptLogprobs(rows, *s.state)) return false;
+    if (!rows.known_tokens && s.host_pending > 0) return false;
+  }
+  return model_->CanLaunch(logits);
+}
+
+void ModelExecutor::CountPending(const StepPlan& plan, int64_t change) {
+  for (const Running& running : running_) {
+    const SequenceRows& rows = plan.rows[running.entry];
+    Slot& s = slot(rows.slot);
+    if (!rows.sample || s.sequence != rows.sequence) continue;
+    (running.on_device ? s.device_pending : s.host_pending) += change;
+  }
+}
+
+bool ModelExecutor::Launch(const StepPlan& plan) {
+  if (!MayLaunch(plan)) return false;
+  Flight flight;
+  flight.number = plan.number;
+  BeginPlan(plan, true, &flight.sequences);
+  if (!chunks_.empty()) flight.status = model_->Launch(chunks_);
+  if (!flight.status.ok()) running_.clear();
+  CountPending(plan, 1);
+  SaveCheckpoints(plan);
+  flight.running = running_;
+  flights_.push_back(std::move(flight));
+  return true;
+}
+
+bool ModelExecutor::Done() {
+  return flights_.empty() || flights_.front().running.empty() || model_->Done();
+}
+
+// The oldest launched step comes home.
+Status ModelExecutor::Land(const StepPlan& plan, StepResult* result) {
+  Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  TW_CHECK_EQ(flight.number, plan.number);
+  running_ = std::move(flight.running);
+  result->sequences = std::move(flight.sequences);
+  CountPending(plan, -1);
+  if (!flight.status.ok() || running_.empty()) return flight.status;
+  return model_->Collect(&output_);
 }
 
 std::span<float> ModelExecutor::Logits(int64_t row) {
@@ -192,6 +281,10 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
     const Slot& s = slot(rows.slot);
     if (running.all_logits) TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
     if (!rows.sample) continue;
+    if (running.on_device) {
+      TakeChosen(plan, running, &result->sequences[running.entry]);
+      continue;
+    }
     const int64_t last = running.first_logits + LogitCount(rows, running.all_logits) - 1;
     sample_rows_.push_back({.logits = Logits(last),
                             .state = s.state.get(),
@@ -202,7 +295,22 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
   WaitForMasks(result);
   sampling::SampleRows(*model_->options().team, sample_rows_, &scratch_, &samples_);
   for (size_t i = 0; i < sample_entries_.size(); ++i)
-    TakeSample(&samples_[i], &result->sequences[sample_entries_[i]]);
+    TakeSample(sample_rows_[i].position, &samples_[i], &result->sequences[sample_entries_[i]]);
+}
+
+void ModelExecutor::TakeChosen(const StepPlan& plan, const Running& running,
+                               SequenceResult* result) {
+  const SequenceRows& rows = plan.rows[running.entry];
+  const int64_t position = rows.start + rows.count;
+  const int32_t token = output_.chosen[static_cast<size_t>(running.first_logits)];
+  Result<sampling::RowSample> sample = sampling::RowSample{.token = token};
+  if (token == kernels::kNotFinite) {
+    sample = base::Internal(
+        fmt::format("position {}: the logits of the model are not finite", position));
+  } else {
+    sample->end = slot(rows.slot).state->EndOf(token);
+  }
+  TakeSample(position, &sample, result);
 }
 
 // Masks that nobody has begun to make are made here, by the threads that would sample.
@@ -230,8 +338,10 @@ void ModelExecutor::WaitForMasks(StepResult* result) {
   if (any) model_->options().team->ParallelFor(static_cast<int64_t>(sample_rows_.size()), 1, wait);
 }
 
-void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResult* result) {
+void ModelExecutor::TakeSample(int64_t position, Result<sampling::RowSample>* sample,
+                               SequenceResult* result) {
   Slot& s = slot(result->slot);
+  if (result->status.ok()) result->status = s.status;  // of a step before, seen after the launch
   if (!result->status.ok() || !sample->ok()) {
     if (result->status.ok()) result->status = sample->status();
     s.status = result->status;
@@ -248,6 +358,7 @@ void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResu
   result->forced = made.forced;
   result->logprobs = std::move(made.logprobs);
   s.state->Append(made.token);
+  if (model_->pool().length(s.id) > position) model_->Learn(s.id, position, made.token);
   if (s.masks != nullptr) s.masks->Accept(made.token);
 }
 
@@ -259,16 +370,31 @@ void ModelExecutor::SaveCheckpoints(const StepPlan& plan) {
   }
 }
 
+// Rows whose tokens were not known when their state was saved: they are now.
+void ModelExecutor::LearnCheckpoints(const StepPlan& plan) {
+  for (const Running& running : running_) {
+    const SequenceRows& rows = plan.rows[running.entry];
+    const Slot& s = slot(rows.slot);
+    if (rows.save_checkpoint < 0 || !running.newest || !s.status.ok()) continue;
+    model_->LearnInCheckpoint(rows.save_checkpoint, rows.start,
+                              s.state->tokens()[static_cast<size_t>(rows.start)]);
+  }
+}
+
 void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   const double begin = Now();
   result->number = plan.number;
-  result->sequences.assign(plan.rows.size(), {});
-  for (const int32_t number : plan.closes) Close(number);
-  for (const step::SequenceStart& start : plan.starts) Start(start);
-  result->status = RunForward(plan, result);
+  const bool launched = !flights_.empty();
+  if (launched) {
+    result->status = Land(plan, result);
+  } else {
+    BeginPlan(plan, false, &result->sequences);
+    result->status = chunks_.empty() ? Status() : model_->Step(chunks_, &output_);
+  }
   if (result->status.ok()) {
+    if (launched) LearnCheckpoints(plan);
     Sample(plan, result);
-    SaveCheckpoints(plan);
+    if (!launched) SaveCheckpoints(plan);
   }
   result->execute_seconds = Now() - begin;
 }

@@ -2,6 +2,7 @@
 // and keeps what a rank must remember of each slot (docs/contracts/exec.md).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,6 +26,10 @@ class ModelExecutor : public Executor {
                                                        model::ModelOptions options);
   ~ModelExecutor() override;
 
+  // On a device that chooses tokens: at most two steps are under way, and none behind a row whose
+  // token the host has to choose.
+  bool Launch(const step::StepPlan& plan) override;
+  bool Done() override;
   void Execute(const step::StepPlan& plan, step::StepResult* result) override;
 
   // Custom logits processors by the name that SamplingParams::logits_processor gives. Thread-safe;
@@ -47,13 +52,24 @@ class ModelExecutor : public Executor {
     std::shared_ptr<const sampling::Processor> processor;
     std::shared_ptr<TokenMasks> masks;  // null: any token may come
     int64_t decoder_from = 0;
+    // Tokens of steps under way that the device chooses, and those that the host will.
+    int64_t device_pending = 0, host_pending = 0;
     Status status;  // why it cannot run
   };
-  // A row entry of the plan that runs, and where its logits are.
+  // A row entry of a plan that runs, and where its logits are.
   struct Running {
     size_t entry = 0;  // of StepPlan::rows
     int64_t first_logits = 0;
     bool all_logits = false;
+    bool on_device = false;  // the device chooses
+    bool newest = false;     // the row's token was not known here when it was launched
+  };
+  // A step that was launched, its result as far as it is known.
+  struct Flight {
+    uint64_t number = 0;
+    Status status;
+    std::vector<step::SequenceResult> sequences;
+    std::vector<Running> running;
   };
 
   explicit ModelExecutor(std::unique_ptr<model::Model> model);
@@ -63,16 +79,23 @@ class ModelExecutor : public Executor {
   Status FindProcessor(const std::string& name, Slot* slot);
   Status BeginMasks(const step::SequenceStart& start, Slot* slot) const;
   Status CheckRows(const step::SequenceRows& rows) const;
-  Status AddRows(const step::StepPlan& plan, size_t entry);
-  Status RunForward(const step::StepPlan& plan, step::StepResult* result);
+  Status AddRows(const step::StepPlan& plan, size_t entry, bool launch);
+  bool MayLaunch(const step::StepPlan& plan) const;
+  void BeginPlan(const step::StepPlan& plan, bool launch,
+                 std::vector<step::SequenceResult>* sequences);
+  void CountPending(const step::StepPlan& plan, int64_t change);
+  Status Land(const step::StepPlan& plan, step::StepResult* result);
   static int64_t LogitCount(const step::SequenceRows& rows, bool all);
   std::span<float> Logits(int64_t row);
   void TakePromptLogprobs(const step::SequenceRows& rows, const Running& running,
                           step::SequenceResult* result);
   void Sample(const step::StepPlan& plan, step::StepResult* result);
   void WaitForMasks(step::StepResult* result);
-  void TakeSample(Result<sampling::RowSample>* sample, step::SequenceResult* result);
+  void TakeChosen(const step::StepPlan& plan, const Running& running, step::SequenceResult* result);
+  void TakeSample(int64_t position, Result<sampling::RowSample>* sample,
+                  step::SequenceResult* result);
   void SaveCheckpoints(const step::StepPlan& plan);
+  void LearnCheckpoints(const step::StepPlan& plan);
   Slot& slot(int32_t number) { return slots_.at(static_cast<size_t>(number)); }
   const Slot& slot(int32_t number) const { return slots_.at(static_cast<size_t>(number)); }
 
@@ -80,6 +103,8 @@ class ModelExecutor : public Executor {
   std::vector<Slot> slots_;
   std::mutex processors_mutex_;
   std::unordered_map<std::string, std::shared_ptr<const sampling::Processor>> processors_;
+
+  std::deque<Flight> flights_;  // launched, oldest first
 
   // Lists of the step under way; they keep their memory.
   std::vector<model::Chunk> chunks_;

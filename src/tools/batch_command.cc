@@ -20,11 +20,12 @@ namespace {
 constexpr size_t kMaxClockHours = 1000;
 
 // Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 19> kWithoutEffect = {"model-dir",
+constexpr std::array<std::string_view, 20> kWithoutEffect = {"model-dir",
                                                              "offline",
                                                              "threads",
                                                              "pin",
                                                              "repack",
+                                                             "graphs",
                                                              "max-rows",
                                                              "max-sequences",
                                                              "cache-tokens",
