@@ -70,8 +70,9 @@ struct SamplingParams {
 
   // From a JSON object with the names above; seq_seed stands for seed, logit_bias is an object from
   // token id to bias, max_tokens and the optional ones may be null, output_kind is "cumulative",
-  // "delta" or "final_only", so_args is an object; response_format of OpenAI's and structured_outputs
-  // of vLLM's requests stand for so_args. What is left out keeps its default. Unknown names are errors.
+  // "delta" or "final_only", so_args is an object; response_format of OpenAI's requests and
+  // structured_outputs of vLLM's stand for so_args. What is left out keeps its default. Unknown
+  // names are errors.
   THALWEG_API static Expected<SamplingParams> FromJson(std::string_view json);
 };
 

@@ -184,7 +184,7 @@ class Errors(Shared):
         self.assertIn(json.loads(self.llm.generate("x", params)[0].outputs[0].text)["n"], range(10))
         with self.assertRaises(thalweg.Error) as caught:
             self.llm.generate("x", SamplingParams(so_args={"type": "regex", "content": "("}))
-        self.assertIn("regex", str(caught.exception))
+        self.assertIn("regular expression", str(caught.exception))
 
     def test_calls_that_make_no_sense(self):
         with self.assertRaises(thalweg.InvalidArgumentError):

@@ -75,28 +75,27 @@ TEST_F(ConstraintsTest, MasksFollowTheTokensWhoeverMakesThem) {
   for (const int threads : {0, 2}) {
     options_.threads = threads;
     Constraints constraints(options_);
-    const auto compiled = constraints.Compile(R"({"type": "regex", "content": "a(bc|bd)"
-  })", -1);
+    const auto compiled = constraints.Compile(R"x({"type": "regex", "content": "a(bc|bd)"})x", -1);
     ASSERT_TRUE(compiled.ok()) << compiled.status().ToString();
-  constraints.Open(7, 2, *compiled);
-  const auto masks = constraints.Find(7);
-  ASSERT_TRUE(masks->Begin({}).ok());
-  EXPECT_EQ(Next(masks.get()), "a");
-  masks->Accept(Token('a'));
-  EXPECT_EQ(Next(masks.get()), "b");
-  masks->Accept(Token('b'));
-  EXPECT_EQ(Next(masks.get()), "cd");
-  EXPECT_EQ(Next(constraints.Find(8).get()), "a");  // each has its own place
-  // After a preemption it stands where it stood.
-  EXPECT_TRUE(masks->Begin(std::vector<int32_t>{Token('a'), Token('b')}).ok());
-  EXPECT_EQ(Next(masks.get()), "cd");
-  EXPECT_FALSE(masks->Begin(std::vector<int32_t>{Token('a')}).ok());
-  masks->Accept(Token('d'));
-  EXPECT_TRUE(masks->Wait()->complete);
-  EXPECT_EQ(Next(masks.get()), "");
-  constraints.Close(7, 2);
-  EXPECT_EQ(constraints.Find(7), nullptr);
-}
+    constraints.Open(7, 2, *compiled);
+    const auto masks = constraints.Find(7);
+    ASSERT_TRUE(masks->Begin({}).ok());
+    EXPECT_EQ(Next(masks.get()), "a");
+    masks->Accept(Token('a'));
+    EXPECT_EQ(Next(masks.get()), "b");
+    masks->Accept(Token('b'));
+    EXPECT_EQ(Next(masks.get()), "cd");
+    EXPECT_EQ(Next(constraints.Find(8).get()), "a");  // each has its own place
+    // After a preemption it stands where it stood.
+    EXPECT_TRUE(masks->Begin(std::vector<int32_t>{Token('a'), Token('b')}).ok());
+    EXPECT_EQ(Next(masks.get()), "cd");
+    EXPECT_FALSE(masks->Begin(std::vector<int32_t>{Token('a')}).ok());
+    masks->Accept(Token('d'));
+    EXPECT_TRUE(masks->Wait()->complete);
+    EXPECT_EQ(Next(masks.get()), "");
+    constraints.Close(7, 2);
+    EXPECT_EQ(constraints.Find(7), nullptr);
+  }
 }
 
 TEST_F(ConstraintsTest, TheGrammarBeginsBehindItsToken) {

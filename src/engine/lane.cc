@@ -3,11 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/check.h"
 
 namespace thalweg::engine {
+namespace {
+
+constexpr std::chrono::microseconds kPoll(50);  // how long a step that has ended may go unseen
+
+}  // namespace
 
 Lane::Lane(exec::Executor* executor, const base::ThreadTeam* team, const Clock* clock,
            Telemetry* telemetry, Trace* trace, Done done)
@@ -64,28 +70,35 @@ std::unique_ptr<Job> Lane::Pop(bool wait) {
   return job;
 }
 
-// The step begins now.
-void Lane::Begin(Job* job) {
+// The step begins.
+void Lane::Begin(Job* job, double begin) {
   const std::scoped_lock lock(mutex_);
-  job->begin = clock_->Now();
-  idle_seconds_ = IdleSeconds(waiting_since_, job->begin);
+  job->begin = begin;
+  idle_seconds_ = IdleSeconds(waiting_since_, begin);
   running_ = RunningStep{.number = job->plan.number,
                          .rows = job->plan.RowCount(),
                          .sequences = static_cast<int64_t>(job->plan.rows.size()),
-                         .since = job->begin};
+                         .since = begin};
 }
 
-// A device goes on before the planner hears of the step that ended.
-void Lane::LaunchNext() {
-  const Job* next = nullptr;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (queue_.empty()) return;
-    next = queue_.front().get();  // nobody else takes it
+// The job that comes next; null when there is none, after a while where `wait`.
+const Job* Lane::Front(bool wait) {
+  std::unique_lock lock(mutex_);
+  if (wait && queue_.empty()) wakes_.wait_for(lock, kPoll, [&] { return !queue_.empty(); });
+  return queue_.empty() ? nullptr : queue_.front().get();  // nobody else takes it
+}
+
+// While the device runs a step, it gets the next one as soon as that is planned.
+void Lane::LaunchAhead() {
+  while (true) {
+    const bool done = executor_->Done();
+    const Job* next = Front(!done);
+    if (next != nullptr) {
+      if (executor_->Launch(next->plan)) launched_ = Pop(false);
+      return;
+    }
+    if (done) return;
   }
-  if (!executor_->Launch(next->plan)) return;
-  launched_ = Pop(false);
-  Begin(launched_.get());
 }
 
 void Lane::Execute(Job* job) {
@@ -106,15 +119,19 @@ void Lane::Run() {
   waiting_since_ = clock_->Now();
   while (true) {
     std::unique_ptr<Job> job = std::move(launched_);
-    if (job == nullptr) {
+    bool launched = job != nullptr;
+    if (launched) {
+      Begin(job.get(), waiting_since_);
+    } else {
       job = Pop(true);
       if (job == nullptr) return;
-      Begin(job.get());
+      Begin(job.get(), clock_->Now());
+      launched = executor_->Launch(job->plan);
     }
     const double idle_seconds = idle_seconds_;
+    if (launched) LaunchAhead();
     Execute(job.get());
     waiting_since_ = job->end;
-    LaunchNext();
     telemetry_->Executed(job->end - job->begin, idle_seconds);
     done_(std::move(job));
   }

@@ -46,8 +46,9 @@ class Lane {
  private:
   void Run();
   std::unique_ptr<Job> Pop(bool wait);
-  void Begin(Job* job);
-  void LaunchNext();
+  void Begin(Job* job, double begin);
+  void LaunchAhead();
+  const Job* Front(bool wait);
   void Execute(Job* job);
   double IdleSeconds(double waiting_since, double now) const;
 
@@ -65,7 +66,7 @@ class Lane {
   std::optional<double> work_since_;
   bool closing_ = false;
   // Of the executing thread alone.
-  std::unique_ptr<Job> launched_;  // the next job, when the device has begun with it
+  std::unique_ptr<Job> launched_;  // the next job, when the device has it already
   double waiting_since_ = 0;       // end of the last step
   double idle_seconds_ = 0;        // before the step that runs
   std::thread thread_;             // last: it uses all of the above

@@ -104,10 +104,10 @@ void LogSizes(const Sizes& sizes, int64_t free_bytes) {
   const model::MemoryPlan& plan = sizes.memory;
   spdlog::info(
       "memory in MiB: {} free; weights {} mapped, {} packed; cache of {} tokens {}; {} checkpoints "
-      "{}; sequences {}; workspace {}",
+      "{}; sequences {}; workspace {}; a device's own {}",
       mib(free_bytes), mib(plan.weights_mapped), mib(plan.packed_weights), sizes.cache_tokens,
       mib(plan.cache_blocks), sizes.checkpoints, mib(plan.checkpoints), mib(plan.sequence_slots),
-      mib(plan.workspace));
+      mib(plan.workspace), mib(plan.device_work));
 }
 
 // Sizes, the executor, and the scheduler's options, which must agree.
@@ -123,6 +123,7 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   model.max_rows = options.max_rows;
   model.max_sequences = options.max_sequences;
   model.repack = options.repack;
+  model.graphs = options.graphs;
   if (!options.trace_file.empty()) {
     TW_ASSIGN(parts->timed_ops, exec::TimedOps::Make(*ops));
     model.ops = &parts->timed_ops->ops();

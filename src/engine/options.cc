@@ -66,6 +66,7 @@ void ReadModel(const OptionValues& values, EngineOptions* o) {
   o->threads = static_cast<int>(values.Integer("threads"));
   o->pinning = PinningFrom(values);
   o->repack = RepackFrom(values);
+  o->graphs = values.Text("graphs") == "on";
   o->max_rows = values.OptionalInteger("max-rows").value_or(o->max_rows);
   if (values.Has("log-level")) o->log_level = values.Text("log-level");
 }
@@ -120,6 +121,7 @@ void WriteMachine(const EngineOptions& o, OptionValues* values) {
   SetNumber("threads", o.threads, values);
   SetText("pin", PinningName(o.pinning), values);
   SetText("repack", RepackName(o.repack), values);
+  SetText("graphs", o.graphs ? "on" : "off", values);
 }
 
 void WriteCache(const EngineOptions& o, OptionValues* values) {

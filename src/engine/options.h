@@ -29,6 +29,7 @@ struct EngineOptions {
   int threads = 0;
   base::Pinning pinning = base::Pinning::kAuto;
   model::Repack repack = model::Repack::kAuto;
+  bool graphs = true;  // of a device (model/model.h)
 
   model::ReplayMode replay = model::ReplayMode::kCompact;
   std::optional<int64_t> keep_tokens = {};

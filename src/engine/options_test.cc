@@ -31,6 +31,7 @@ TEST(EngineOptions, ValuesSurviveTheWayThroughTheTable) {
                        {"threads", "3"},
                        {"pin", "off"},
                        {"repack", "never"},
+                       {"graphs", "off"},
                        {"replay", "compact"},
                        {"keep-tokens", "200"},
                        {"max-rows", "96"},

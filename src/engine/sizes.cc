@@ -28,6 +28,8 @@ class Chooser {
 
   Result<Sizes> Choose() {
     TW_TRY(ChooseContext());
+    // Tables stay with the host before anything else is given up.
+    tables_move_ = NeededBytes(PlanOf(kBlockTokens, 0)) > free_;
     // Packed weights are dropped before the cache is, when they do not fit (model/model.h).
     if (model_.repack == model::Repack::kAuto && NeededBytes(PlanOf(kBlockTokens, 0)) > free_)
       model_.repack = model::Repack::kNever;
@@ -43,7 +45,9 @@ class Chooser {
     model::ModelOptions model = model_;
     model.max_tokens = cache_tokens;
     model.checkpoints = checkpoints;
-    return model::PlanMemory(config_, model);
+    model::MemoryPlan plan = model::PlanMemory(config_, model);
+    if (tables_move_) plan.packed_weights -= plan.movable_tables;
+    return plan;
   }
 
   Status ChooseContext() {
@@ -96,17 +100,18 @@ class Chooser {
     if (NeededBytes(plan) <= free_) return {};
     return base::ResourceExhausted(fmt::format(
         "the model needs {} MiB (packed weights {}, cache of {} tokens {}, {} checkpoints {}, {} "
-        "sequences {}, workspace {}), but {} MiB are free: lower --max-context, --cache-tokens, "
-        "--max-sequences or --max-rows, or use --repack never",
+        "sequences {}, workspace {}, a device's own {}), but {} MiB are free: lower --max-context, "
+        "--cache-tokens, --max-sequences or --max-rows, or use --repack never",
         Mib(NeededBytes(plan)), Mib(plan.packed_weights), sizes_.cache_tokens,
         Mib(plan.cache_blocks), sizes_.checkpoints, Mib(plan.checkpoints), options_.max_sequences,
-        Mib(plan.sequence_slots), Mib(plan.workspace), Mib(free_)));
+        Mib(plan.sequence_slots), Mib(plan.workspace), Mib(plan.device_work), Mib(free_)));
   }
 
   const checkpoint::Config& config_;
   const EngineOptions& options_;
   model::ModelOptions model_;
   int64_t free_;
+  bool tables_move_ = false;
   Sizes sizes_;
 };
 
@@ -114,7 +119,7 @@ class Chooser {
 
 int64_t NeededBytes(const model::MemoryPlan& plan) {
   return plan.packed_weights + plan.cache_blocks + plan.sequence_slots + plan.checkpoints +
-         plan.workspace;
+         plan.workspace + plan.device_work;
 }
 
 Result<Sizes> ChooseSizes(const checkpoint::Config& config, const EngineOptions& options,

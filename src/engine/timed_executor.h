@@ -4,8 +4,8 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
-#include <optional>
 
 #include "exec/executor.h"
 
@@ -18,12 +18,13 @@ class TimedExecutor : public exec::Executor {
   explicit TimedExecutor(Cost cost) : cost_(std::move(cost)) {}
 
   bool Launch(const step::StepPlan& plan) override;
+  bool Done() override { return ends_.empty() || Clock::now() >= ends_.front(); }
   void Execute(const step::StepPlan& plan, step::StepResult* result) override;
 
  private:
   using Clock = std::chrono::steady_clock;
   Cost cost_;
-  std::optional<Clock::time_point> launched_;  // when the next step began
+  std::deque<Clock::time_point> ends_;  // of launched steps, one behind the other
 };
 
 }  // namespace thalweg::engine

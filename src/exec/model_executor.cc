@@ -17,6 +17,27 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+constexpr size_t kMostFlights = 2;
+
+// Whether a device's choice has the bits of the sampler's for a sequence: nothing beside the
+// temperature has a say, and nobody wants more than the token.
+bool DeviceMayChoose(const sampling::SequenceState& state) {
+  const step::SamplingParams& p = state.params();
+  const bool greedy = p.temperature < sampling::kGreedyBelow || p.top_k == 1;
+  const bool cut = !greedy && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
+  return !cut && !state.changes_logits() && p.thinking_budget < 0 && p.logprobs < 0 &&
+         !p.constrained && p.logits_processor.empty();
+}
+
+kernels::ChooseRow ChoiceOf(const sampling::SequenceState& state, int64_t position, int32_t slot) {
+  const step::SamplingParams& p = state.params();
+  const bool greedy = p.temperature < sampling::kGreedyBelow || p.top_k == 1;
+  return {.seed = p.seed,
+          .position = position,
+          .temperature = greedy ? 0 : p.temperature,
+          .slot = slot};
+}
+
 int64_t PromptRows(const StepPlan& plan) {
   int64_t rows = 0;
   for (const SequenceRows& r : plan.rows) rows += r.known_tokens ? r.count : 0;
@@ -126,10 +147,11 @@ Status ModelExecutor::CheckRows(const SequenceRows& rows) const {
         fmt::format("slot {} does not hold sequence {}", rows.slot, rows.sequence));
   TW_TRY(s.status);
   const int64_t length = model_->pool().length(s.id);
-  const auto known = static_cast<int64_t>(s.state->tokens().size());
+  const int64_t known = static_cast<int64_t>(s.state->tokens().size()) + s.device_pending;
   const int64_t end = rows.start + rows.count;
-  const bool fits = rows.known_tokens ? rows.start == length && end <= known
-                                      : rows.start <= length && length == known - 1;
+  const bool fits = rows.known_tokens
+                        ? rows.start == length && end <= known && s.device_pending == 0
+                        : rows.start <= length && length == known - 1;
   if (rows.count < 1 || !fits) {
     return base::Internal(
         fmt::format("rows [{}, {}) of sequence {}, which has {} of {} tokens done", rows.start, end,
@@ -149,7 +171,23 @@ int64_t ModelExecutor::RowsToRun(const SequenceRows& rows) const {
   return count;
 }
 
-Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry) {
+// The next token of a constrained sequence depends on masks that are made token by token.
+void ModelExecutor::AddDraftEntry(const SequenceRows& rows, Running* running) {
+  const Slot& s = slot(rows.slot);
+  if (speculation_ == nullptr || !rows.sample || s.masks != nullptr) return;
+  running->entry_of_drafts = draft_entries_.size();
+  draft_entries_.push_back(
+      {.slot = rows.slot,
+       .sequence = rows.sequence,
+       .id = s.id,
+       .state = s.state.get(),
+       .processor = s.processor.get(),
+       .decodes = !rows.known_tokens,
+       .tokens_left = s.row_limit + 1 - static_cast<int64_t>(s.state->tokens().size()),
+       .most = rows.known_tokens ? 0 : running->count - 1});
+}
+
+Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry, bool launch) {
   const SequenceRows& rows = plan.rows[entry];
   TW_TRY(CheckRows(rows));
   const Slot& s = slot(rows.slot);
@@ -157,43 +195,24 @@ Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry) {
                           .subspan(static_cast<size_t>(rows.new_blocks_begin),
                                    static_cast<size_t>(rows.new_blocks_count));
   TW_TRY(model_->pool().Attach(s.id, blocks));
-  Running running = {.entry = entry, .count = RowsToRun(rows)};
+  Running running{.entry = entry,
+                  .start = model_->pool().length(s.id),
+                  .count = RowsToRun(rows),
+                  .prompt_logprobs = WantsPromptLogprobs(rows, *s.state),
+                  .on_device = launch && rows.sample && DeviceMayChoose(*s.state),
+                  .newest = s.device_pending > 0};
   if (running.count < 1) return {};
-  running.prompt_logprobs = WantsPromptLogprobs(rows, *s.state);
-  // The next token of a constrained sequence depends on masks that are made token by token.
-  if (speculation_ != nullptr && rows.sample && s.masks == nullptr) {
-    running.entry_of_drafts = draft_entries_.size();
-    draft_entries_.push_back(
-        {.slot = rows.slot,
-         .sequence = rows.sequence,
-         .id = s.id,
-         .state = s.state.get(),
-         .processor = s.processor.get(),
-         .decodes = !rows.known_tokens,
-         .tokens_left = s.row_limit + 1 - static_cast<int64_t>(s.state->tokens().size()),
-         .most = rows.known_tokens ? 0 : running.count - 1});
-  }
+  AddDraftEntry(rows, &running);
   if (!rows.known_tokens) running.count = 1;
   running_.push_back(running);
   return {};
 }
 
-void ModelExecutor::AddEntries(const StepPlan& plan, StepResult* result) {
-  running_.clear();
-  draft_entries_.clear();
-  for (size_t i = 0; i < plan.rows.size(); ++i) {
-    SequenceResult& r = result->sequences[i];
-    r.slot = plan.rows[i].slot;
-    r.sequence = plan.rows[i].sequence;
-    r.status = AddEntry(plan, i);
-    // A sequence that cannot go on must not run later plans either.
-    if (!r.status.ok() && slot(r.slot).sequence == r.sequence) slot(r.slot).status = r.status;
-  }
-}
-
 std::span<const int32_t> ModelExecutor::TokensOf(const SequenceRows& rows,
                                                  const Running& running) const {
+  static constexpr int32_t kAnyToken = 0;
   if (running.verifies) return speculation_->Block(running.entry_of_drafts);
+  if (running.newest) return {&kAnyToken, 1};
   const std::span<const int32_t> tokens = slot(rows.slot).state->tokens();
   if (!rows.known_tokens) return tokens.last(1);
   return tokens.subspan(static_cast<size_t>(rows.start), static_cast<size_t>(rows.count));
@@ -208,195 +227,143 @@ void ModelExecutor::AddChunk(const SequenceRows& rows, Running* running) {
   const Slot& s = slot(rows.slot);
   running->verifies = !rows.known_tokens && running->entry_of_drafts != Running::kNoDrafts &&
                       speculation_->Block(running->entry_of_drafts).size() > 1;
-  const std::span<const int32_t> tokens = TokensOf(rows, *running);
-  const model::LogitRows logits = LogitsWanted(rows, *running);
-  running->count = static_cast<int64_t>(tokens.size());
-  running->position = model_->pool().length(s.id) + running->count;
-  running->logits = logits == model::LogitRows::kAll    ? running->count
-                    : logits == model::LogitRows::kLast ? 1
-                                                        : 0;
-  chunks_.push_back(
-      {.sequence = s.id, .tokens = tokens, .decoder_from = s.decoder_from, .logits = logits});
+  model::Chunk chunk{.sequence = s.id,
+                     .tokens = TokensOf(rows, *running),
+                     .decoder_from = s.decoder_from,
+                     .logits = LogitsWanted(rows, *running)};
+  running->count = static_cast<int64_t>(chunk.tokens.size());
+  running->logits = chunk.logits == model::LogitRows::kAll    ? running->count
+                    : chunk.logits == model::LogitRows::kLast ? 1
+                                                              : 0;
+  if (running->newest) chunk.newest_slot = rows.slot;
+  if (running->on_device) chunk.choose = ChoiceOf(*s.state, running->end(), rows.slot);
+  chunks_.push_back(chunk);
 }
 
-Status ModelExecutor::RunForward(const StepPlan& plan, StepResult* result) {
-  AddEntries(plan, result);
-  if (running_.empty()) return {};
-  if (speculation_ != nullptr) speculation_->Plan(plan.number, draft_entries_, PromptRows(plan));
+void ModelExecutor::AddChunks(const StepPlan& plan) {
   chunks_.clear();
+  if (speculation_ != nullptr) speculation_->Plan(plan.number, draft_entries_, PromptRows(plan));
   int64_t logits = 0;
   for (Running& running : running_) {
     AddChunk(plan.rows[running.entry], &running);
     running.first_logits = logits;
     logits += running.logits;
   }
-  return model_->Step(chunks_, &output_);
 }
 
-std::span<float> ModelExecutor::Logits(int64_t row) {
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  return std::span(output_.logits).subspan(static_cast<size_t>(row) * vocab, vocab);
+// Slots closed and begun, and the chunks of the rows that can run.
+void ModelExecutor::BeginPlan(const StepPlan& plan, bool launch,
+                              std::vector<SequenceResult>* sequences) {
+  sequences->assign(plan.rows.size(), {});
+  for (const int32_t number : plan.closes) Close(number);
+  for (const step::SequenceStart& start : plan.starts) Start(start);
+  running_.clear();
+  draft_entries_.clear();
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    SequenceResult& r = (*sequences)[i];
+    r.slot = plan.rows[i].slot;
+    r.sequence = plan.rows[i].sequence;
+    r.status = AddEntry(plan, i, launch);
+    // A sequence that cannot go on must not run later plans either.
+    if (!r.status.ok() && slot(r.slot).sequence == r.sequence) slot(r.slot).status = r.status;
+  }
+  AddChunks(plan);
 }
 
-void ModelExecutor::TakePromptLogprobs(const SequenceRows& rows, const Running& running,
-                                       SequenceResult* result) {
-  const sampling::SequenceState& state = *slot(rows.slot).state;
-  for (int64_t i = 0; i < rows.count; ++i) {
-    const int64_t next = rows.start + i + 1;
-    if (next >= state.prompt_tokens()) return;
-    auto made = sampling::PromptLogprobs(Logits(running.first_logits + i),
-                                         state.tokens()[static_cast<size_t>(next)],
-                                         state.params().prompt_logprobs);
-    if (!made.ok()) {
-      result->status = made.status();
-      return;
-    }
-    result->prompt_logprobs.push_back(std::move(*made));
+// Nothing in it needs what the host has not seen yet, or more logits than a launch brings.
+bool ModelExecutor::MayLaunch(const StepPlan& plan) const {
+  if (speculation_ != nullptr || flights_.size() >= kMostFlights) return false;
+  const auto wants_logprobs = [](const step::SequenceStart& start) {
+    return start.sampling.prompt_logprobs >= 0;
+  };
+  if (std::any_of(plan.starts.begin(), plan.starts.end(), wants_logprobs)) return false;
+  int64_t logits = 0;
+  for (const SequenceRows& rows : plan.rows) {
+    const Slot& s = slot(rows.slot);
+    logits += rows.sample ? 1 : 0;
+    if (s.sequence != rows.sequence || s.state == nullptr) continue;  // it begins with this plan
+    if (WantsPromptLogprobs(rows, *s.state)) return false;
+    if (!rows.known_tokens && s.host_pending > 0) return false;
+  }
+  return model_->CanLaunch(logits);
+}
+
+void ModelExecutor::CountPending(const StepPlan& plan, int64_t change) {
+  for (const Running& running : running_) {
+    const SequenceRows& rows = plan.rows[running.entry];
+    Slot& s = slot(rows.slot);
+    if (!rows.sample || s.sequence != rows.sequence) continue;
+    (running.on_device ? s.device_pending : s.host_pending) += change;
   }
 }
 
-void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
-  sample_rows_.clear();
-  sample_entries_.clear();
+bool ModelExecutor::Launch(const StepPlan& plan) {
+  if (!MayLaunch(plan)) return false;
+  Flight flight;
+  flight.number = plan.number;
+  BeginPlan(plan, true, &flight.sequences);
+  if (!chunks_.empty()) flight.status = model_->Launch(chunks_);
+  if (!flight.status.ok()) running_.clear();
+  CountPending(plan, 1);
+  SaveCheckpoints(plan, &flight.sequences);
+  flight.running = running_;
+  flights_.push_back(std::move(flight));
+  return true;
+}
+
+bool ModelExecutor::Done() {
+  return flights_.empty() || flights_.front().running.empty() || model_->Done();
+}
+
+// The oldest launched step comes home.
+Status ModelExecutor::Land(const StepPlan& plan, StepResult* result) {
+  Flight flight = std::move(flights_.front());
+  flights_.pop_front();
+  TW_CHECK_EQ(flight.number, plan.number);
+  running_ = std::move(flight.running);
+  result->sequences = std::move(flight.sequences);
+  CountPending(plan, -1);
+  if (!flight.status.ok() || running_.empty()) return flight.status;
+  return model_->Collect(&output_);
+}
+
+void ModelExecutor::SaveCheckpoints(const StepPlan& plan, std::vector<SequenceResult>* sequences) {
+  for (size_t i = 0; i < plan.rows.size(); ++i) {
+    const SequenceRows& rows = plan.rows[i];
+    SequenceResult& own = (*sequences)[i];
+    if (rows.save_checkpoint < 0 || !own.status.ok()) continue;
+    const kvpool::SequenceId id = slot(rows.slot).id;
+    own.saved = rows.save_at == 0 || rows.save_at == model_->pool().length(id);
+    if (own.saved) model_->pool().SaveCheckpoint(id, rows.save_checkpoint);
+  }
+}
+
+// Rows whose tokens were not known when their state was saved: they are now.
+void ModelExecutor::LearnCheckpoints(const StepPlan& plan) {
   for (const Running& running : running_) {
     const SequenceRows& rows = plan.rows[running.entry];
     const Slot& s = slot(rows.slot);
-    if (running.prompt_logprobs)
-      TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
-    if (!rows.sample || running.verifies) continue;
-    sample_rows_.push_back({.logits = Logits(running.first_logits + running.logits - 1),
-                            .state = s.state.get(),
-                            .position = running.position,
-                            .processor = s.processor.get()});
-    sample_entries_.push_back(running.entry);
-  }
-  WaitForMasks(result);
-  sampling::SampleRows(*model_->options().team, sample_rows_, &scratch_, &samples_);
-  for (size_t i = 0; i < sample_entries_.size(); ++i)
-    TakeSample(&samples_[i], &result->sequences[sample_entries_[i]], result);
-  if (speculation_ != nullptr) Judge(result);
-}
-
-// Blocks of drafts: what is accepted stays, the rest has not happened.
-void ModelExecutor::Judge(StepResult* result) {
-  verify_logits_.assign(draft_entries_.size(), {});
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
-  for (const Running& running : running_) {
-    if (!running.verifies) continue;
-    verify_logits_[running.entry_of_drafts] =
-        std::span(output_.logits)
-            .subspan(static_cast<size_t>(running.first_logits) * vocab,
-                     static_cast<size_t>(running.logits) * vocab);
-  }
-  speculation_->Judge(draft_entries_, verify_logits_, &scratch_);
-  for (const Running& running : running_) {
-    if (running.verifies) TakeVerdict(running, result);
-  }
-}
-
-void ModelExecutor::TakeVerdict(const Running& running, StepResult* result) {
-  spec::Accepted& accepted = speculation_->accepted(running.entry_of_drafts);
-  SequenceResult& own = result->sequences[running.entry];
-  Slot& s = slot(own.slot);
-  own.drafted = static_cast<int32_t>(running.count - 1);
-  for (sampling::RowSample& made : accepted.samples) Keep(&made, &s, &own, result);
-  if (!accepted.status.ok()) s.status = own.status = accepted.status;
-  const auto known = static_cast<int64_t>(s.state->tokens().size());
-  const Status back = model_->pool().Truncate(s.id, std::min(running.position, known - 1));
-  if (!back.ok() && own.status.ok()) s.status = own.status = back;
-}
-
-// What has ended, by itself or by its length, needs no drafts.
-Status ModelExecutor::DraftNext(StepResult* result) {
-  goes_on_.assign(draft_entries_.size(), 0);
-  for (const Running& running : running_) {
-    if (running.entry_of_drafts == Running::kNoDrafts) continue;
-    const SequenceResult& own = result->sequences[running.entry];
-    const auto tokens = result->TokensOf(own);
-    const Slot& s = slot(own.slot);
-    const auto known = static_cast<int64_t>(s.state->tokens().size());
-    const bool goes_on = own.status.ok() && !own.fulfilled && !tokens.empty() &&
-                         tokens.back().end == step::TokenEnd::kNone && known < s.row_limit;
-    goes_on_[running.entry_of_drafts] = goes_on ? 1 : 0;
-  }
-  return speculation_->DraftNext(draft_entries_, goes_on_);
-}
-
-// Masks that nobody has begun to make are made here, by the threads that would sample.
-void ModelExecutor::WaitForMasks(StepResult* result) {
-  next_tokens_.assign(sample_rows_.size(), {});
-  const auto masks = [&](size_t i) {
-    return slot(result->sequences[sample_entries_[i]].slot).masks.get();
-  };
-  const auto wait = [&](int64_t begin, int64_t end) {
-    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      if (masks(i) == nullptr) continue;
-      Result<NextTokens> next = masks(i)->Wait();
-      SequenceResult& r = result->sequences[sample_entries_[i]];
-      if (!next.ok()) {
-        if (r.status.ok()) r.status = next.status();
-        continue;
-      }
-      next_tokens_[i] = std::move(*next);
-      if (next_tokens_[i].mask != nullptr) sample_rows_[i].mask.words = *next_tokens_[i].mask;
-      sample_rows_[i].mask.complete = next_tokens_[i].complete;
-    }
-  };
-  bool any = false;
-  for (size_t i = 0; i < sample_rows_.size(); ++i) any |= masks(i) != nullptr;
-  if (any) model_->options().team->ParallelFor(static_cast<int64_t>(sample_rows_.size()), 1, wait);
-}
-
-void ModelExecutor::TakeSample(Result<sampling::RowSample>* sample, SequenceResult* result,
-                               StepResult* step) {
-  Slot& s = slot(result->slot);
-  if (!result->status.ok() || !sample->ok()) {
-    if (result->status.ok()) result->status = sample->status();
-    s.status = result->status;
-    return;
-  }
-  sampling::RowSample& made = sample->value();
-  Keep(&made, &s, result, step);
-  if (!made.fulfilled) s.state->Append(made.token);
-}
-
-// A token that comes out.
-void ModelExecutor::Keep(sampling::RowSample* made, Slot* slot, SequenceResult* own,
-                         StepResult* result) {
-  own->fulfilled = made->fulfilled;
-  if (made->fulfilled) {
-    slot->status = base::Internal("rows behind the end of a constrained sequence");
-    return;
-  }
-  result->Append(own, {.token = made->token,
-                       .end = made->end,
-                       .forced = made->forced,
-                       .logprobs = std::move(made->logprobs)});
-  if (slot->masks != nullptr) slot->masks->Accept(made->token);
-}
-
-void ModelExecutor::SaveCheckpoints(const StepPlan& plan, StepResult* result) {
-  for (size_t i = 0; i < plan.rows.size(); ++i) {
-    const SequenceRows& rows = plan.rows[i];
-    if (rows.save_checkpoint < 0 || !result->sequences[i].status.ok()) continue;
-    const kvpool::SequenceId id = slot(rows.slot).id;
-    bool& saved = result->sequences[i].saved;
-    saved = rows.save_at == 0 || rows.save_at == model_->pool().length(id);
-    if (saved) model_->pool().SaveCheckpoint(id, rows.save_checkpoint);
+    if (rows.save_checkpoint < 0 || !running.newest || !s.status.ok()) continue;
+    model_->LearnInCheckpoint(rows.save_checkpoint, running.start,
+                              s.state->tokens()[static_cast<size_t>(running.start)]);
   }
 }
 
 void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   const double begin = Now();
-  result->number = plan.number;
   result->Clear();
-  result->sequences.resize(plan.rows.size());
-  for (const int32_t number : plan.closes) Close(number);
-  for (const step::SequenceStart& start : plan.starts) Start(start);
-  result->status = RunForward(plan, result);
+  result->number = plan.number;
+  const bool launched = !flights_.empty();
+  if (launched) {
+    result->status = Land(plan, result);
+  } else {
+    BeginPlan(plan, false, &result->sequences);
+    result->status = chunks_.empty() ? Status() : model_->Step(chunks_, &output_);
+  }
   if (result->status.ok()) {
+    if (launched) LearnCheckpoints(plan);
     Sample(plan, result);
-    SaveCheckpoints(plan, result);
+    if (!launched) SaveCheckpoints(plan, &result->sequences);
     if (speculation_ != nullptr) result->status = DraftNext(result);
   }
   result->execute_seconds = Now() - begin;

@@ -2,6 +2,7 @@
 // and keeps what a rank must remember of each slot (docs/contracts/exec.md).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -26,6 +27,10 @@ class ModelExecutor : public Executor {
                                                        model::ModelOptions options);
   ~ModelExecutor() override;
 
+  // On a device that chooses tokens: at most two steps are under way, and none behind a row whose
+  // token the host has to choose.
+  bool Launch(const step::StepPlan& plan) override;
+  bool Done() override;
   void Execute(const step::StepPlan& plan, step::StepResult* result) override;
 
   // Custom logits processors by the name that SamplingParams::logits_processor gives. Thread-safe;
@@ -34,6 +39,7 @@ class ModelExecutor : public Executor {
   void UnregisterProcessor(const std::string& name);
 
   // Speculation from now on; before the first step. kUnsupported: the model has no draft module.
+  // Steps with drafts are not launched ahead.
   Status SetDrafts(const DraftOptions& options);
 
   // Where constrained sequences find their masks; before the first step.
@@ -52,19 +58,32 @@ class ModelExecutor : public Executor {
     std::shared_ptr<TokenMasks> masks;  // null: any token may come
     int64_t decoder_from = 0;
     int64_t row_limit = 0;  // rows that may ever run
-    Status status;          // why it cannot run
+    // Tokens of steps under way that the device chooses, and those that the host will.
+    int64_t device_pending = 0, host_pending = 0;
+    Status status;  // why it cannot run
   };
-  // A row entry of the plan that runs, and where its logits are.
+  // A row entry of a plan that runs, and where its logits are.
   struct Running {
     static constexpr size_t kNoDrafts = ~size_t{0};
-    size_t entry = 0;      // of StepPlan::rows
-    int64_t count = 0;     // rows that run
-    int64_t position = 0;  // of the token behind them
+    size_t entry = 0;   // of StepPlan::rows
+    int64_t start = 0;  // of its first row
+    int64_t count = 0;  // rows that run
     int64_t first_logits = 0;
-    int64_t logits = 0;                  // rows of them
+    int64_t logits = 0;  // rows of them
+    bool prompt_logprobs = false;
+    bool on_device = false;              // the device chooses
+    bool newest = false;                 // the row's token was not known here when it was launched
     size_t entry_of_drafts = kNoDrafts;  // in draft_entries_
     bool verifies = false;               // a block of more than one row
-    bool prompt_logprobs = false;
+
+    int64_t end() const { return start + count; }  // position of the token behind them
+  };
+  // A step that was launched, its result as far as it is known.
+  struct Flight {
+    uint64_t number = 0;
+    Status status;
+    std::vector<step::SequenceResult> sequences;
+    std::vector<Running> running;
   };
 
   explicit ModelExecutor(std::unique_ptr<model::Model> model);
@@ -74,26 +93,33 @@ class ModelExecutor : public Executor {
   Status FindProcessor(const std::string& name, Slot* slot);
   Status BeginMasks(const step::SequenceStart& start, Slot* slot) const;
   Status CheckRows(const step::SequenceRows& rows) const;
-  void AddEntries(const step::StepPlan& plan, step::StepResult* result);
-  Status AddEntry(const step::StepPlan& plan, size_t entry);
   int64_t RowsToRun(const step::SequenceRows& rows) const;
-  std::span<const int32_t> TokensOf(const step::SequenceRows& rows, const Running& running) const;
+  Status AddEntry(const step::StepPlan& plan, size_t entry, bool launch);
+  void AddDraftEntry(const step::SequenceRows& rows, Running* running);
   void AddChunk(const step::SequenceRows& rows, Running* running);
-  Status RunForward(const step::StepPlan& plan, step::StepResult* result);
+  std::span<const int32_t> TokensOf(const step::SequenceRows& rows, const Running& running) const;
   static model::LogitRows LogitsWanted(const step::SequenceRows& rows, const Running& running);
+  bool MayLaunch(const step::StepPlan& plan) const;
+  void BeginPlan(const step::StepPlan& plan, bool launch,
+                 std::vector<step::SequenceResult>* sequences);
+  void AddChunks(const step::StepPlan& plan);
+  void CountPending(const step::StepPlan& plan, int64_t change);
+  Status Land(const step::StepPlan& plan, step::StepResult* result);
   std::span<float> Logits(int64_t row);
   void TakePromptLogprobs(const step::SequenceRows& rows, const Running& running,
                           step::SequenceResult* result);
+  void Sample(const step::StepPlan& plan, step::StepResult* result);
+  void WaitForMasks(step::StepResult* result);
+  void TakeChosen(const Running& running, step::StepResult* result);
+  void TakeSample(const Running& running, Result<sampling::RowSample>* sample,
+                  step::StepResult* result);
+  void Keep(sampling::RowSample* made, Slot* slot, step::SequenceResult* own,
+            step::StepResult* result);
   void Judge(step::StepResult* result);
   void TakeVerdict(const Running& running, step::StepResult* result);
   Status DraftNext(step::StepResult* result);
-  void Keep(sampling::RowSample* made, Slot* slot, step::SequenceResult* own,
-            step::StepResult* result);
-  void Sample(const step::StepPlan& plan, step::StepResult* result);
-  void WaitForMasks(step::StepResult* result);
-  void TakeSample(Result<sampling::RowSample>* sample, step::SequenceResult* result,
-                  step::StepResult* step);
-  void SaveCheckpoints(const step::StepPlan& plan, step::StepResult* result);
+  void SaveCheckpoints(const step::StepPlan& plan, std::vector<step::SequenceResult>* sequences);
+  void LearnCheckpoints(const step::StepPlan& plan);
   Slot& slot(int32_t number) { return slots_.at(static_cast<size_t>(number)); }
   const Slot& slot(int32_t number) const { return slots_.at(static_cast<size_t>(number)); }
 
@@ -102,6 +128,8 @@ class ModelExecutor : public Executor {
   std::mutex processors_mutex_;
   std::unordered_map<std::string, std::shared_ptr<const sampling::Processor>> processors_;
 
+  std::deque<Flight> flights_;  // launched, oldest first
+
   // Lists of the step under way; they keep their memory.
   std::vector<model::Chunk> chunks_;
   std::vector<Running> running_;
@@ -109,13 +137,13 @@ class ModelExecutor : public Executor {
   FindTokenMasks find_masks_;
   std::vector<NextTokens> next_tokens_;  // of sample_rows_
   std::vector<sampling::Row> sample_rows_;
-  std::vector<size_t> sample_entries_;
+  std::vector<size_t> sample_running_;  // of sample_rows_, in running_
   std::vector<Result<sampling::RowSample>> samples_;
   sampling::ScratchPool scratch_;
   std::unique_ptr<Speculation> speculation_;  // null: no drafts
   std::vector<DraftEntry> draft_entries_;
   std::vector<std::span<float>> verify_logits_;  // by draft entry
-  std::vector<uint8_t> goes_on_;
+  std::vector<uint8_t> goes_on_;                 // likewise
 };
 
 }  // namespace thalweg::exec

@@ -163,10 +163,7 @@ Uniform Terminals::MakeUniform(const Terminal& terminal, int32_t alphabet) {
   }
   if (of.beyond_ascii) {
     for (const CharacterSequence& sequence : CharacterSequences()) {
-      for (int byte = sequence.bytes[0].first; byte <= sequence.bytes[0].last; ++byte) {
-        const RegexId next = terminal.Next(static_cast<uint8_t>(byte));
-        if (!OnlyLeadsTo(next, uniform.next, sequence, 1)) return uniform;
-      }
+      if (!OnlyLeadsTo(terminal, uniform.next, sequence, 0)) return uniform;
     }
   }
   uniform.holds = true;
@@ -195,10 +192,15 @@ bool Terminals::OnlyLeadsTo(RegexId from, RegexId to, const CharacterSequence& s
   if (to == kNothing) return false;  // something may live beyond, but need not be found out
   const Terminal* terminal = Of(from);
   if (terminal == nullptr || terminal->nullable) return false;
+  return OnlyLeadsTo(*terminal, to, sequence, at);
+}
+
+bool Terminals::OnlyLeadsTo(const Terminal& from, RegexId to, const CharacterSequence& sequence,
+                            int32_t at) {
   const ByteRange range = sequence.bytes[static_cast<size_t>(at)];
   RegexId before = -1;
   for (int byte = range.first; byte <= range.last; ++byte) {
-    const RegexId next = terminal->Next(static_cast<uint8_t>(byte));
+    const RegexId next = from.Next(static_cast<uint8_t>(byte));
     if (next == before) continue;
     if (!OnlyLeadsTo(next, to, sequence, at + 1)) return false;
     before = next;

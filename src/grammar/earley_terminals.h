@@ -72,6 +72,7 @@ class Terminals {
   const Partition* Product(const Partition* a, const Partition* b);
   Uniform MakeUniform(const Terminal& terminal, int32_t alphabet);
   RegexId MostCommon(const Terminal& terminal, const ByteSet& of) const;
+  bool OnlyLeadsTo(const Terminal& from, RegexId to, const CharacterSequence& sequence, int32_t at);
   bool OnlyLeadsTo(RegexId from, RegexId to, const CharacterSequence& sequence, int32_t at);
 
   RegexArena& arena_;

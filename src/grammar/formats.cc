@@ -28,39 +28,49 @@ std::string DatePattern() {
          leap_year + "-02-29)";
 }
 
-// `number` of the local time (hour or minute) for each number of the offset that goes with it.
+// What stands around the two numbers that a leap second ties to each other.
+struct Around {
+  RegexId front;
+  RegexId middle;
+  RegexId back;
+};
+
+// For each number i of the offset (hour or minute), the number of the local time goes before it.
 template <typename Local>
-std::string Tied(int first, int last, const std::string& front, const std::string& middle,
-                 const std::string& back, Local local) {
-  std::string all;
+RegexId Tied(int first, int last, const Around& around, RegexArena* arena, Local local) {
+  std::vector<RegexId> choices;
   for (int i = first; i <= last; ++i) {
-    all +=
-        fmt::format("{}{}{:02}{}{:02}{}", i == first ? "" : "|", front, local(i), middle, i, back);
+    const RegexId parts[] = {arena->Literal(fmt::format("{:02}", local(i))), around.middle,
+                             arena->Literal(fmt::format("{:02}", i)), around.back};
+    choices.push_back(arena->Concat(parts));
   }
-  return all;
+  return arena->Concat(around.front, arena->Either(choices));
 }
 
 // hh:mm:60 with an offset such that it is 23:59:60 UTC. Hours and minutes are each tied to those of
 // the offset, and the two ties are intersected: written out there would be 2880 pairs.
 RegexId LeapSecond(RegexArena* arena) {
-  const std::string two = "[0-9]{2}";
-  const std::string colon = ":";
   const std::string second = ":60(?:\\.[0-9]+)?";
-  const auto hours = [&](const std::string& sign, const std::string& minute, auto local) {
-    const std::string middle = colon + minute + second + sign;
-    return Ascii(Tied(0, 23, "", middle, colon + (minute == "59" ? "00" : two), local), arena);
+  const RegexId after = Ascii(":[0-9]{2}", arena);
+  const RegexId before = Ascii("[0-9]{2}:", arena);
+  const auto around_hours = [&](const std::string& sign) {
+    return Around{kEmptyString, Ascii(":[0-9]{2}" + second + sign, arena), after};
   };
-  const auto minutes = [&](int first, const std::string& sign, auto local) {
-    return Ascii(Tied(first, 59, two + colon, second + sign + two + colon, "", local), arena);
+  const auto around_minutes = [&](const std::string& sign) {
+    return Around{before, Ascii(second + sign + "[0-9]{2}:", arena), kEmptyString};
   };
+  const Around even = {kEmptyString, Ascii(":59" + second + "\\+", arena), arena->Literal(":00")};
+  const auto same = [](int hour) { return hour; };
   // The minute past 23:59 ends the hour, unless the offset has minutes of its own.
-  const RegexId ahead = arena->Both(hours("\\+", two, [](int hour) { return hour; }),
-                                    minutes(1, "\\+", [](int minute) { return minute - 1; }));
-  const RegexId behind = arena->Both(hours("-", two, [](int hour) { return 23 - hour; }),
-                                     minutes(0, "-", [](int minute) { return 59 - minute; }));
-  const RegexId even = hours("\\+", "59", [](int hour) { return (hour + 23) % 24; });
+  const RegexId ahead =
+      arena->Both(Tied(0, 23, around_hours("\\+"), arena, same),
+                  Tied(1, 59, around_minutes("\\+"), arena, [](int minute) { return minute - 1; }));
+  const RegexId behind =
+      arena->Both(Tied(0, 23, around_hours("-"), arena, [](int hour) { return 23 - hour; }),
+                  Tied(0, 59, around_minutes("-"), arena, [](int minute) { return 59 - minute; }));
+  const RegexId on_the_hour = Tied(0, 23, even, arena, [](int hour) { return (hour + 23) % 24; });
   const RegexId zulu = Ascii("23:59" + second + "[Zz]", arena);
-  const RegexId all[] = {ahead, behind, even, zulu};
+  const RegexId all[] = {ahead, behind, on_the_hour, zulu};
   return arena->Either(all);
 }
 

@@ -9,7 +9,8 @@
 // Tensors (weights, workspace, caches) are in the backend's memory, Ops::memory. What the host
 // makes for a step is in the host's: ids, positions, angles, tables of rows, block tables, image
 // marks, lists of pointers, and the structs themselves; such fields are marked (host). An op has
-// read them when it returns.
+// read them when it returns. A device takes them, the structs aside, from StepQueue::list too
+// (tensor/memory.h).
 #pragma once
 
 #include <cstdint>
@@ -34,10 +35,11 @@ using tensor::Stream;
 struct EmbedParams {
   Stream stream;
   int64_t rows = 0, streams_n = 0, hidden = 0;
-  const int32_t* ids = nullptr;  // (host) [rows]
-  const BF16* table = nullptr;   // [vocab, hidden]
-  BF16* streams = nullptr;       // out [rows, streams_n, hidden]
-  float* pre_mix = nullptr;      // out [rows, streams_n]
+  const int32_t* ids = nullptr;     // (host) [rows]; -1 - s stands for newest[s]
+  const int32_t* newest = nullptr;  // [slots]; null: there are no such ids
+  const BF16* table = nullptr;      // [vocab, hidden]
+  BF16* streams = nullptr;          // out [rows, streams_n, hidden]
+  float* pre_mix = nullptr;         // out [rows, streams_n]
 };
 
 // Finishes a residual update: X_j = bf16(post_j * y + sum_k comb[k][j] X_k), in fp32
@@ -208,6 +210,7 @@ struct IndexSelectParams {
   const PagedRows* keys = nullptr;        // (host) [sequences]
   const int32_t* row_sequence = nullptr;  // (host) [rows]
   const int64_t* visible = nullptr;       // (host) [rows]: entries 0..visible-1 may be chosen
+  int64_t most_visible = 0;               // not below any of them; 0: as the list says
   const CandidateSets* restrict_to =
       nullptr;  // read: choose inside these blocks only; null = no restriction
   CandidateSets* make_candidates =
@@ -281,10 +284,28 @@ struct EngramGatherParams {
   Stream stream;
   int64_t rows = 0, columns = 0, width = 0;  // width = engram_head_dim
   const int64_t* table_rows = nullptr;       // (host) [rows, columns]
+  bool made = false;                         // table_rows are engram_hash's: of the backend
   const uint8_t* codes = nullptr;            // e4m3 [table rows, width]
   const uint8_t* scales = nullptr;           // e8m0 [table rows, width / 32]
   RowFormat quantise = RowFormat::kFp8E8M0;
   BF16* out = nullptr;  // out [rows, columns * width]
+};
+
+// Table rows of every token's n-grams (model.md 2.3): an own hash for each order, an own modulus
+// for each column. A compressed id below 0 is dead: it, and all that it hides, counts as padding.
+struct EngramHashParams {
+  Stream stream;
+  int64_t rows = 0, orders = 0, heads = 0, tables = 0;  // columns: (orders - 1) * heads
+  const int32_t* look_back = nullptr;  // (host) [rows, orders]: compressed ids, the newest first
+  const int32_t* ids = nullptr;     // (host) [rows]; one of -1 - s is newest[s], not in look_back
+  const int32_t* newest = nullptr;  // [slots]
+  const int32_t* token_map = nullptr;     // [vocab]
+  const uint64_t* multipliers = nullptr;  // [tables, orders]
+  const uint64_t* primes = nullptr;       // [tables, columns]
+  const int64_t* offsets = nullptr;       // [tables, columns]
+  int32_t pad = 0;
+  int64_t table_stride = 0;  // from table to table of `out`, in values
+  int64_t* out = nullptr;    // out [tables][rows, columns]
 };
 
 // Gates the Engram value into every stream (model.md 2.3). Rows with dead[row] != 0 are left alone.
@@ -316,6 +337,26 @@ struct MarkovParams {
   float* confidence_out = nullptr;  // out [rows]
 };
 
+// How the token of a row is chosen (decoding.md 4).
+struct ChooseRow {
+  uint64_t seed = 0;
+  int64_t position = 0;    // of the token
+  double temperature = 0;  // 0: the most probable one
+  int32_t slot = -1;       // where it is kept; -1: nothing is chosen for this row
+};
+
+// The token of each row: the largest logit, or of logit / temperature + Gumbel noise; ties go to
+// the lowest id. The bits of the host's sampler.
+struct ChooseParams {
+  Stream stream;
+  int64_t rows = 0, vocab = 0;
+  const float* logits = nullptr;       // [rows, vocab]
+  const ChooseRow* choices = nullptr;  // (host) [rows]
+  int32_t* newest = nullptr;           // out [slots]
+  int32_t* tokens = nullptr;           // out [rows]; kNotFinite where a logit is no number
+};
+inline constexpr int32_t kNotFinite = -1;
+
 // Copies rows of `bytes` bytes each, in no order: no destination overlaps another or a source.
 struct CopyRowsParams {
   Stream stream;
@@ -342,12 +383,26 @@ enum class Numerics {
 // In which order products of bf16 operands are added within 32 columns (docs/numerics.md). Tables
 // of one order and numerics give the same bits.
 enum class SumOrder {
-  kPairByPair,  // pairs in order: the odd product of each, then the even one
-  kEvenAndOdd,  // the even products of all pairs, likewise the odd ones, then their sum
+  kPairByPair,   // pairs in order: the odd product of each, then the even one
+  kEvenAndOdd,   // the even products of all pairs, likewise the odd ones, then their sum
   kMatrixUnits,  // as the matrix units of a device add, which no host repeats
 };
 
-// The bodies of one backend. Every entry is set.
+struct StepSeconds {
+  double busy = 0, idle = 0;
+};
+
+// What a device can tell of itself; benches divide by it.
+struct DeviceGauges {
+  int64_t (*launches)(const Stream&) = nullptr;  // kernels put on the stream's queue so far
+  // Of the steps that were waited for one by one (tensor::StepQueue): seconds in which one ran, and
+  // between the end of one and the beginning of the next.
+  StepSeconds (*step_seconds)(const Stream&) = nullptr;
+  double (*copy_gb_s)(const Stream&) = nullptr;     // read and written by a copy within its memory
+  double (*bf16_gflop_s)(const Stream&) = nullptr;  // of its matrix units, operands at hand
+};
+
+// The bodies of one backend. Every entry is set but where it says so.
 struct Ops {
   std::string_view name;
   Numerics numerics = Numerics::kExact;
@@ -376,6 +431,9 @@ struct Ops {
   void (*markov)(const MarkovParams&) = nullptr;
   void (*copy_rows)(const CopyRowsParams&) = nullptr;
   void (*compact_rows)(const CompactRowsParams&) = nullptr;
+  // Of a device that runs beside the host; null where the host does it.
+  void (*engram_hash)(const EngramHashParams&) = nullptr;
+  void (*choose)(const ChooseParams&) = nullptr;
 
   // The layout this backend multiplies fastest, made once at load: bytes it takes for a matrix (by
   // its format and shape alone, `data` may be null; 0: the stored form is used as it is), and the
@@ -383,6 +441,8 @@ struct Ops {
   // it.
   int64_t (*packed_bytes)(const Matrix&) = nullptr;
   void (*pack)(const Stream&, const Matrix&, void* out) = nullptr;
+
+  const DeviceGauges* gauges = nullptr;  // of a device; null on the host
 };
 
 // Plain readable bodies: the oracle every other backend is compared with.

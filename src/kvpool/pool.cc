@@ -14,13 +14,14 @@ Pool::Pool(Geometry geometry, const PoolSize& size)
       memory_(size.memory),
       stream_(size.stream),
       blocks_(size.blocks),
+      sequences_(size.sequences),
       blocks_from_outside_(size.blocks_from_outside),
-      slots_(static_cast<size_t>(size.sequences)),
+      slots_(static_cast<size_t>(size.sequences + (size.padding ? 1 : 0))),
       checkpoints_(static_cast<size_t>(size.checkpoints)) {
   int64_t pending_floats = 0;
   for (const OwnerGroup& g : geometry_.owners) {
     TW_CHECK_EQ(geometry_.block_tokens % g.ratio, 0);
-    const int64_t rows = blocks_ * (geometry_.block_tokens / g.ratio);
+    const int64_t rows = (blocks_ + (size.padding ? 1 : 0)) * (geometry_.block_tokens / g.ratio);
     main_.emplace_back(rows * geometry_.MainRowBytes(g), *memory_);
     index_.emplace_back(rows * geometry_.IndexRowBytes(g), *memory_);
     pending_offset_.push_back(pending_floats);
@@ -34,13 +35,31 @@ Pool::Pool(Geometry geometry, const PoolSize& size)
     s.history.assign(static_cast<size_t>(geometry_.HistoryRows()), 0);
     s.blocks.reserve(static_cast<size_t>(blocks_));  // so that a step never allocates
   }
+  if (!memory_->host) {
+    tables_ = tensor::Buffer(
+        static_cast<int64_t>(slots_.size()) * blocks_ * static_cast<int64_t>(sizeof(int32_t)),
+        *memory_);
+  }
+  if (!size.padding) return;
+  slots_.back().open = true;
+  slots_.back().blocks.push_back(static_cast<int32_t>(blocks_));
+  SendBlocks(padding(), 1);
+}
+
+void Pool::SendBlocks(SequenceId id, int64_t count) {
+  if (memory_->host || count == 0) return;
+  const std::vector<int32_t>& blocks = slot(id).blocks;
+  TW_CHECK_LE(static_cast<int64_t>(blocks.size()), blocks_);
+  const int64_t first = static_cast<int64_t>(blocks.size()) - count;
+  memory_->upload(stream_, tables_.as<int32_t>() + static_cast<int64_t>(id) * blocks_ + first,
+                  blocks.data() + first, count * static_cast<int64_t>(sizeof(int32_t)));
 }
 
 int64_t Pool::bytes() const {
   int64_t total = static_cast<int64_t>(slots_.size()) * geometry_.SlotBytes();
   for (const tensor::Buffer& b : main_) total += b.bytes();
   for (const tensor::Buffer& b : index_) total += b.bytes();
-  return total + checkpoint_bytes();
+  return total + tables_.bytes() + checkpoint_bytes();
 }
 
 int64_t Pool::checkpoint_bytes() const {
@@ -61,9 +80,8 @@ const Pool::Slot& Pool::slot(SequenceId id) const { return slots_[static_cast<si
 Result<SequenceId> Pool::Open() {
   const auto free =
       std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.open; });
-  if (free == slots_.end()) {
-    return base::ResourceExhausted(fmt::format("all {} sequence slots are in use", slots_.size()));
-  }
+  if (free == slots_.end())
+    return base::ResourceExhausted(fmt::format("all {} sequence slots are in use", sequences_));
   free->open = true;
   free->length = free->high_water = free->encoder_floor = free->decoder_floor = 0;
   free->write_from = 0;
@@ -95,6 +113,7 @@ Status Pool::Reserve(SequenceId id, int64_t tokens) {
     s.blocks.push_back(free_blocks_.back());
     free_blocks_.pop_back();
   }
+  SendBlocks(id, wanted);
   return {};
 }
 
@@ -106,6 +125,7 @@ Status Pool::Attach(SequenceId id, std::span<const int32_t> blocks) {
       return base::InvalidArgument(fmt::format("block {} of a pool of {}", block, blocks_));
   }
   s.blocks.insert(s.blocks.end(), blocks.begin(), blocks.end());
+  SendBlocks(id, static_cast<int64_t>(blocks.size()));
   return {};
 }
 
@@ -133,6 +153,11 @@ void Pool::SaveCheckpoint(SequenceId id, int32_t checkpoint) {
   if (c.state.bytes() != rings + pending) c.state = tensor::Buffer(rings + pending, *memory_);
   memory_->copy(stream_, c.state.data(), s.rings.data(), rings);
   memory_->copy(stream_, c.state.data() + rings, s.pending.data(), pending);
+}
+
+int32_t& Pool::CheckpointHistory(int32_t checkpoint, int64_t position) {
+  return checkpoints_.at(static_cast<size_t>(checkpoint))
+      .history[static_cast<size_t>(position % geometry_.HistoryRows())];
 }
 
 Status Pool::CheckRestore(const Checkpoint& c, int32_t checkpoint, const Beginning& b) const {
@@ -195,6 +220,8 @@ tensor::PagedRows Pool::Rows(SequenceId id, int owner, bool index) {
   rows.pool = (index ? index_ : main_)[static_cast<size_t>(owner)].as<uint8_t>();
   rows.blocks = slot(id).blocks.data();
   rows.blocks_count = static_cast<int64_t>(slot(id).blocks.size());
+  if (!memory_->host)
+    rows.device_blocks = tables_.as<int32_t>() + static_cast<int64_t>(id) * blocks_;
   rows.rows_per_block = geometry_.block_tokens / g.ratio;
   rows.row_bytes = index ? geometry_.IndexRowBytes(g) : geometry_.MainRowBytes(g);
   rows.block_bytes = rows.rows_per_block * rows.row_bytes;

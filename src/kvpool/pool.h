@@ -32,6 +32,9 @@ struct PoolSize {
   // true: someone else says which block belongs to whom (Attach), and one block may serve several
   // sequences. false: Reserve takes free blocks.
   bool blocks_from_outside = false;
+  // One more sequence with a block of its own, always open, for rows that fill up a step of a
+  // device: nobody reads what they leave.
+  bool padding = false;
   // Where rows live, and the queue in whose order they are copied.
   const tensor::Memory* memory = &tensor::HostMemory();
   tensor::Stream stream = {};
@@ -53,6 +56,8 @@ class Pool {
   int64_t blocks() const { return blocks_; }
   int64_t free_blocks() const { return static_cast<int64_t>(free_blocks_.size()); }
   int64_t bytes() const;
+  // Of a pool with padding. It has no tokens, and room for a block of them.
+  SequenceId padding() const { return static_cast<SequenceId>(sequences_); }
 
   // A new empty sequence; kResourceExhausted when all slots are taken.
   Result<SequenceId> Open();
@@ -92,6 +97,8 @@ class Pool {
   // Copies the bounded state of a sequence into a checkpoint; the rings of decoder layers and draft
   // stages only when the decoder has rows. Blocks are not copied.
   void SaveCheckpoint(SequenceId id, int32_t checkpoint);
+  // The compressed id of a position of the history that a checkpoint holds.
+  int32_t& CheckpointHistory(int32_t checkpoint, int64_t position);
   // Loads one into a sequence without tokens; its own encoder floor stays in force. Refused
   // (kFailedPrecondition): another length, or decoder rows that it lacks or that begin elsewhere.
   Status RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginning& beginning);
@@ -133,14 +140,18 @@ class Pool {
   Slot& slot(SequenceId id);
   const Slot& slot(SequenceId id) const;
   tensor::PagedRows Rows(SequenceId id, int owner, bool index);
+  // The newest `count` blocks of a sequence go to the device's copy of its table.
+  void SendBlocks(SequenceId id, int64_t count);
 
   Geometry geometry_;
   const tensor::Memory* memory_;
   tensor::Stream stream_;
   int64_t blocks_ = 0;
+  int64_t sequences_ = 0;
   bool blocks_from_outside_ = false;
   std::vector<tensor::Buffer> main_;     // [owner], [blocks, block_tokens / ratio, row bytes]
   std::vector<tensor::Buffer> index_;    // [owner]
+  tensor::Buffer tables_;                // of a device: block tables [sequences, blocks]
   std::vector<int64_t> pending_offset_;  // [owner], floats into Slot::pending
   std::vector<int32_t> free_blocks_;
   std::vector<Slot> slots_;

@@ -6,8 +6,8 @@
 namespace thalweg::model {
 namespace {
 
-const Angles& LayerAngles(const Run& run, int layer) {
-  return run.plan(layer).ratio > 0 ? run.batch.compressed : run.batch.plain;
+const kernels::Rotation& LayerRotation(const Run& run, int layer) {
+  return run.plan(layer).ratio > 0 ? run.listed.compressed : run.listed.plain;
 }
 
 void ObserveWindow(const Run& run, int layer) {
@@ -33,7 +33,7 @@ void MakeWindowRows(Run& run, int layer) {
                          .kv = run.ws.kv,
                          .norm_weight = run.layer(layer).attn.kv_norm,
                          .norm_eps = run.config().rms_norm_eps,
-                         .rotation = LayerAngles(run, layer).rotation(),
+                         .rotation = LayerRotation(run, layer),
                          .format = run.pool.geometry().window_format,
                          .out = run.ws.window_chunk});
   ObserveWindow(run, layer);
@@ -69,12 +69,12 @@ void ProjectQueryAndWindow(Run& run, int layer) {
 void AttentionKeys::Clear() {
   window.clear();
   selected.clear();
-  window_end.clear();
+  window_end = nullptr;
   selection = nullptr;
   topk = 0;
 }
 
-const AttentionKeys& TargetKeys(Run& run, int layer) {
+AttentionKeys& TargetKeys(Run& run, int layer) {
   const kvpool::Geometry& g = run.pool.geometry();
   const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
   AttentionKeys& keys = run.lists.keys;
@@ -88,14 +88,16 @@ const AttentionKeys& TargetKeys(Run& run, int layer) {
                                                             : run.pool.encoder_floor(s.id)});
     if (owner >= 0) keys.selected.push_back(run.pool.MainRows(s.id, owner));
   }
-  keys.window_end = run.batch.position;
+  keys.window_end = run.listed.position;
   keys.selection = run.ws.selection;
   keys.topk = run.config().index_topk;
   return keys;
 }
 
-void Attend(Run& run, int layer, const AttentionKeys& keys) {
+void Attend(Run& run, int layer, AttentionKeys& keys) {
   const checkpoint::Config& c = run.config();
+  const tensor::PagedRows* selected =
+      keys.selected.empty() ? nullptr : ListRows(run, &keys.selected);
   run.ops().attention(
       {.stream = run.stream(),
        .rows = run.rows(),
@@ -103,14 +105,14 @@ void Attend(Run& run, int layer, const AttentionKeys& keys) {
        .width = c.head_dim,
        .window = c.sliding_window,
        .query = run.ws.q,
-       .rotation = LayerAngles(run, layer).rotation(),
+       .rotation = LayerRotation(run, layer),
        .scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(c.head_dim))),
        .sink = run.layer(layer).attn.sink,
-       .row_sequence = run.batch.row_sequence.data(),
-       .window_end = keys.window_end.data(),
-       .window_keys = keys.window.data(),
+       .row_sequence = run.listed.row_sequence,
+       .window_end = keys.window_end,
+       .window_keys = run.ListSequences(&keys.window),
        .window_format = run.pool.geometry().window_format,
-       .selected_rows = keys.selected.empty() ? nullptr : keys.selected.data(),
+       .selected_rows = selected,
        .selection = keys.selection,
        .topk = keys.topk,
        .out = run.ws.heads_out});
@@ -128,6 +130,7 @@ void CommitWindow(Run& run, int layer) {
       run.lists.copy_to.push_back(ring + (s.start + i) % g.RingRows() * bytes);
     }
   }
+  if (run.fixed_sequences > 0) FillUpCopies(run, run.rows(), run.ws.window_chunk, bytes);
   CopyListedRows(run, bytes);
 }
 

@@ -49,6 +49,7 @@ void Batch::KeepDecoderRows(const RopeFrequencies& frequencies, std::vector<int6
     s.start += skipped;
     s.rows -= skipped;
   }
+  if (static_cast<int64_t>(kept->size()) == rows()) return;
   Gather(*kept, &ids);
   Gather(*kept, &position);
   Gather(*kept, &row_sequence);
@@ -63,8 +64,10 @@ void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
     batch->Append({.id = chunk.sequence,
                    .start = pool.length(chunk.sequence),
                    .decoder_from = chunk.decoder_from,
-                   .logits = chunk.logits},
+                   .logits = chunk.logits,
+                   .choose = chunk.choose},
                   chunk.tokens, chunk.image);
+    if (chunk.newest_slot >= 0) batch->ids.back() = -1 - chunk.newest_slot;
   }
   batch->SetAngles(frequencies);
 }

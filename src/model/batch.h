@@ -25,6 +25,11 @@ struct Chunk {
   // runs everything.
   int64_t decoder_from = 0;
   LogitRows logits = LogitRows::kLast;
+  // Of a device (Model::Launch). newest_slot >= 0: one row, whose token is the one that was chosen
+  // last for this slot, whatever `tokens` holds. choose.slot >= 0: a token is chosen from the last
+  // row's logits, and kept for that slot.
+  int32_t newest_slot = -1;
+  kernels::ChooseRow choose = {};
 };
 
 // The rows of one sequence within a batch: contiguous and ascending.
@@ -35,6 +40,7 @@ struct SequenceRows {
   int64_t start = 0;  // absolute position of first_row
   int64_t decoder_from = 0;
   LogitRows logits = LogitRows::kLast;
+  kernels::ChooseRow choose = {};
 
   int64_t end() const { return start + rows; }
 };

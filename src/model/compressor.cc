@@ -31,6 +31,21 @@ void AddGroup(Run& run, int owner, int64_t ratio, const SequenceRows& s, int64_t
   out->second_score.push_back(second.score);
 }
 
+// As many groups as there are rows; what the added ones leave is never read.
+void FillUpGroups(Run& run, CompressedGroups* out) {
+  const int64_t width = run.config().head_dim;
+  const int64_t bytes = width * static_cast<int64_t>(sizeof(float));  // more than any stored row
+  for (int64_t i = out->count(); i < run.rows(); ++i) {
+    auto* nowhere = reinterpret_cast<uint8_t*>(run.ws.move_scratch) + i * bytes;
+    out->position.push_back(0);
+    out->main.push_back(nowhere);
+    out->index.push_back(nowhere);
+    for (auto* kv : {&out->first_kv, &out->second_kv}) kv->push_back(run.ws.group_kv + i * width);
+    for (auto* score : {&out->first_score, &out->second_score})
+      score->push_back(run.ws.group_score + i * width);
+  }
+}
+
 const CompressedGroups& CompleteGroups(Run& run, int owner, int64_t ratio) {
   CompressedGroups& out = run.lists.groups;
   out.Clear();
@@ -40,6 +55,7 @@ const CompressedGroups& CompleteGroups(Run& run, int owner, int64_t ratio) {
     for (int64_t g = from / ratio; g < s.end() / ratio; ++g)
       AddGroup(run, owner, ratio, s, g, &out);
   }
+  if (run.fixed_sequences > 0 && ratio == 2) FillUpGroups(run, &out);
   out.angles.Set(out.position, run.parts.frequencies.compressed);
   return out;
 }
@@ -59,7 +75,9 @@ void KeepFirstHalves(Run& run, int owner) {
       run.lists.copy_to.insert(run.lists.copy_to.end(), {to.kv, to.score});
     }
   }
-  CopyListedRows(run, run.config().head_dim * static_cast<int64_t>(sizeof(float)));
+  const int64_t bytes = run.config().head_dim * static_cast<int64_t>(sizeof(float));
+  if (run.fixed_sequences > 0) FillUpCopies(run, 2 * run.rows(), run.ws.group_kv, bytes);
+  CopyListedRows(run, bytes);
 }
 
 void ProjectTokens(Run& run, const CompressorWeights& w, int64_t ratio) {
@@ -82,7 +100,7 @@ void MoveRowsUp(Run& run, const CompressedGroups& groups) {
   run.ops().compact_rows({.stream = run.stream(),
                           .count = groups.count(),
                           .bytes = run.config().head_dim * static_cast<int64_t>(sizeof(BF16)),
-                          .kept = groups.row.data(),
+                          .kept = run.List(groups.row),
                           .data = run.ws.group_kv_bf16,
                           .scratch = run.ws.move_scratch});
 }
@@ -90,15 +108,18 @@ void MoveRowsUp(Run& run, const CompressedGroups& groups) {
 void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio,
                 const CompressedGroups& groups) {
   if (ratio == 1) MoveRowsUp(run, groups);
+  const auto listed = [&](const std::vector<const float*>& list) {
+    return std::span(run.List(list), list.size());
+  };
   run.ops().pool({.stream = run.stream(),
                   .groups = groups.count(),
                   .width = run.config().head_dim,
                   .ratio = ratio,
                   .kv_bf16 = run.ws.group_kv_bf16,
-                  .first_kv = groups.first_kv,
-                  .first_score = groups.first_score,
-                  .second_kv = groups.second_kv,
-                  .second_score = groups.second_score,
+                  .first_kv = listed(groups.first_kv),
+                  .first_score = listed(groups.first_score),
+                  .second_kv = listed(groups.second_kv),
+                  .second_score = listed(groups.second_score),
                   .norm_weight = w.norm,
                   .norm_eps = run.config().rms_norm_eps,
                   .latent = run.ws.latent});
@@ -112,21 +133,24 @@ void PoolGroups(Run& run, const CompressorWeights& w, int64_t ratio,
 }
 
 void StoreGroups(Run& run, const CompressorWeights& w, const CompressedGroups& groups) {
+  kernels::Rotation rotation = groups.angles.rotation();
+  rotation.cos = run.List(rotation.cos, groups.count() * rotation.rope_dim / 2);
+  rotation.sin = run.List(rotation.sin, groups.count() * rotation.rope_dim / 2);
   kernels::StoreRowsParams store{.stream = run.stream(),
                                  .rows = groups.count(),
                                  .width = run.config().head_dim,
                                  .x = run.ws.latent,
                                  .norm_weight = nullptr,
                                  .norm_eps = run.config().rms_norm_eps,
-                                 .rotation = groups.angles.rotation(),
+                                 .rotation = rotation,
                                  .format = run.pool.geometry().main_format,
-                                 .destination = groups.main.data()};
+                                 .destination = run.List(groups.main)};
   run.ops().store_rows(store);
   store.width = run.config().index_head_dim;
   store.x = run.ws.index_k;
   store.norm_weight = w.index_k_norm;
   store.format = run.pool.geometry().index_format;
-  store.destination = groups.index.data();
+  store.destination = run.List(groups.index);
   run.ops().store_rows(store);
 }
 

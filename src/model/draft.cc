@@ -4,16 +4,18 @@
 #include <numeric>
 
 #include "model/run.h"
+#include "model/step_results.h"
 
 namespace thalweg::model {
 namespace {
 
 // Every stage sees the ring up to the newest committed position p, and the whole block.
-const AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
+AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
   const kvpool::Geometry& g = run.pool.geometry();
   const int64_t block = run.config().dspark_block_size;
   AttentionKeys& keys = run.lists.keys;
   keys.Clear();
+  run.lists.window_end.clear();
   for (const SequenceRows& s : run.batch.sequences) {
     keys.window.push_back({.ring = run.pool.Ring(s.id, layer),
                            .ring_rows = g.RingRows(),
@@ -27,8 +29,10 @@ const AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
                              .width = g.window_width,
                              .format = g.window_format,
                              .blocks_count = 1});
-    keys.window_end.insert(keys.window_end.end(), static_cast<size_t>(s.rows), s.start - 1);
+    run.lists.window_end.insert(run.lists.window_end.end(), static_cast<size_t>(s.rows),
+                                s.start - 1);
   }
+  keys.window_end = run.List(run.lists.window_end);
   keys.selection = run.ws.draft_selection;
   keys.topk = block;
   return keys;
@@ -47,9 +51,10 @@ void SelectBlocks(Run& run) {
 
 void RunStage(Run& run, int layer) {
   static constexpr int32_t kFirstBlock = 0;
+  const int32_t* identity = run.List(&kFirstBlock, 1);
   PredictSite(run, layer, Site::kAttention);
   ProjectQueryAndWindow(run, layer);
-  Attend(run, layer, DraftKeys(run, layer, &kFirstBlock));
+  Attend(run, layer, DraftKeys(run, layer, identity));
   ProjectOut(run, layer);
   FinishSite(run, layer, Site::kAttention);
 
@@ -63,7 +68,7 @@ void EmbedBlock(Run& run) {
                    .rows = run.rows(),
                    .streams_n = run.config().hc_mult,
                    .hidden = run.config().hidden_size,
-                   .ids = run.batch.ids.data(),
+                   .ids = run.listed.ids,
                    .table = run.parts.weights.embed,
                    .streams = run.ws.streams,
                    .pre_mix = run.ws.pre_mix});
@@ -82,7 +87,8 @@ float* BaseLogits(Run& run, DraftOutput* output) {
                       .norm_eps = c.rms_norm_eps,
                       .collapsed = run.ws.normed,
                       .normed = run.ws.update});
-  float* logits = run.logits.Take(run.rows() * c.vocab_size, &output->logits);
+  output->logits.resize(static_cast<size_t>(run.rows() * c.vocab_size));
+  float* logits = run.results.TakeLogits(run.rows(), &output->logits);
   const kernels::Projection head{.weight = run.parts.weights.head, .out_f32 = logits};
   run.ops().linear({.stream = run.stream(),
                     .rows = run.rows(),
@@ -110,7 +116,7 @@ void ChainSlot(Run& run, int64_t slot, std::span<const DraftRequest> requests, f
                     .hidden = c.hidden_size,
                     .rank = c.dspark_markov_rank,
                     .vocab = c.vocab_size,
-                    .previous = previous.data(),
+                    .previous = run.List(previous),
                     .embed = w.markov_embed,
                     .head = w.markov_head,
                     .confidence = w.confidence,
@@ -119,7 +125,7 @@ void ChainSlot(Run& run, int64_t slot, std::span<const DraftRequest> requests, f
                     .logits = base + slot * c.vocab_size,
                     .logits_stride = block * c.vocab_size,
                     .confidence_out = run.ws.confidence});
-  run.logits.Fetch(run.stream(), &output->logits);
+  run.results.FetchLogits(&output->logits);
   HostView confidence(run, run.ws.confidence,
                       static_cast<int64_t>(previous.size() * sizeof(float)));
   for (size_t r = 0; r < previous.size(); ++r) {
@@ -186,6 +192,7 @@ void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& 
 
 void DraftBlock(Run& run, std::span<const DraftRequest> requests, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
+  run.ListBatch();
   EmbedBlock(run);
   SelectBlocks(run);
   for (int stage = 0; stage < c.num_nextn_predict_layers; ++stage) {

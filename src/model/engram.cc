@@ -17,7 +17,8 @@ class LookBack {
     for (int64_t r = s.first_row; r < s.first_row + s.rows; ++r) {
       const auto i = static_cast<size_t>(r);
       const auto id = static_cast<size_t>(run.batch.ids[i]);
-      ids_.push_back(run.batch.image[i] != 0 ? kDeadToken : run.parts.token_map[id]);
+      const bool unknown = run.batch.ids[i] < 0;  // a device knows it; Model::Learn tells it here
+      ids_.push_back(run.batch.image[i] != 0 || unknown ? kDeadToken : run.parts.token_map[id]);
     }
   }
 
@@ -53,9 +54,45 @@ void HashToken(const checkpoint::Config& c, const checkpoint::EngramTable& table
 
 }  // namespace
 
+namespace {
+
+// By the backend: the host makes the ids that each row looks back on, as far as it knows them.
+void HashOnBackend(Run& run) {
+  const checkpoint::Config& c = run.config();
+  const EngramConstants& constants = run.parts.engram;
+  std::vector<int32_t>& look_backs = run.lists.look_backs;
+  look_backs.clear();
+  for (const SequenceRows& s : run.batch.sequences) {
+    const LookBack ids(run, s);
+    for (int64_t p = s.start; p < s.end(); ++p) {
+      for (int64_t back = 0; back < c.engram_max_ngram_size; ++back)
+        look_backs.push_back(ids.At(p - back));
+    }
+    for (int64_t p = s.start; p < s.end(); ++p) run.pool.History(s.id, p) = ids.At(p);
+  }
+  run.ops().engram_hash({.stream = run.stream(),
+                         .rows = run.rows(),
+                         .orders = c.engram_max_ngram_size,
+                         .heads = c.engram_n_heads,
+                         .tables = static_cast<int64_t>(run.parts.tables.size()),
+                         .look_back = run.List(look_backs),
+                         .ids = run.listed.ids,
+                         .newest = run.newest,
+                         .token_map = constants.token_map,
+                         .multipliers = constants.multipliers,
+                         .primes = constants.primes,
+                         .offsets = constants.offsets,
+                         .pad = run.parts.token_map[static_cast<size_t>(c.engram_pad_token_id)],
+                         .table_stride = run.ws.max_rows * c.EngramColumns(),
+                         .out = run.ws.engram_rows});
+}
+
+}  // namespace
+
 void HashEngramRows(Run& run) {
   const checkpoint::Config& c = run.config();
   if (!c.HasEngram()) return;
+  if (run.parts.options.ops->engram_hash != nullptr) return HashOnBackend(run);
   const std::vector<checkpoint::EngramTable>& tables = run.parts.tables;
   const int64_t columns = c.EngramColumns();
   const int32_t pad = run.parts.token_map[static_cast<size_t>(c.engram_pad_token_id)];
@@ -74,8 +111,21 @@ void HashEngramRows(Run& run) {
 }
 
 void KeepEngramRows(Run& run, int64_t before, const std::vector<int64_t>& kept) {
-  if (static_cast<int64_t>(kept.size()) == before) return;
+  if (!run.config().HasEngram() || static_cast<int64_t>(kept.size()) == before) return;
   const int64_t columns = run.config().EngramColumns();
+  if (run.parts.options.ops->engram_hash != nullptr) {
+    const int64_t* list = run.List(kept);
+    for (size_t t = 0; t < run.parts.tables.size(); ++t) {
+      run.ops().compact_rows(
+          {.stream = run.stream(),
+           .count = static_cast<int64_t>(kept.size()),
+           .bytes = columns * static_cast<int64_t>(sizeof(int64_t)),
+           .kept = list,
+           .data = run.ws.engram_rows + static_cast<int64_t>(t) * run.ws.max_rows * columns,
+           .scratch = run.ws.move_scratch});
+    }
+    return;
+  }
   auto to = run.lists.engram_rows.begin();
   for (size_t t = 0; t < run.parts.tables.size(); ++t) {
     for (const int64_t row : kept) {
@@ -91,14 +141,21 @@ void ApplyEngram(Run& run, int layer) {
   const checkpoint::Config& c = run.config();
   const EngramWeights& w = *run.layer(layer).engram;
   const int64_t columns = c.EngramColumns();
-  int64_t* rows =
-      run.lists.engram_rows.data() + run.plan(layer).engram_index * run.rows() * columns;
-  ObserveHost(run, layer, point::kEngramRows, rows, {run.rows(), columns});
+  const bool made = run.parts.options.ops->engram_hash != nullptr;
+  const int64_t table = run.plan(layer).engram_index;
+  int64_t* rows = made ? run.ws.engram_rows + table * run.ws.max_rows * columns
+                       : run.lists.engram_rows.data() + table * run.rows() * columns;
+  if (made) {
+    Observe(run, layer, point::kEngramRows, rows, {run.rows(), columns});
+  } else {
+    ObserveHost(run, layer, point::kEngramRows, rows, {run.rows(), columns});
+  }
   run.ops().engram_gather({.stream = run.stream(),
                            .rows = run.rows(),
                            .columns = columns,
                            .width = c.engram_head_dim,
-                           .table_rows = rows,
+                           .table_rows = made ? rows : run.List(rows, run.rows() * columns),
+                           .made = made,
                            .codes = w.codes,
                            .scales = w.scales,
                            .quantise = run.parts.options.activation_format,
@@ -117,7 +174,7 @@ void ApplyEngram(Run& run, int layer) {
                          .q_weight = w.q_weight,
                          .k_weight = w.k_weight,
                          .norm_eps = c.rms_norm_eps,
-                         .dead = run.batch.image.data(),
+                         .dead = run.listed.image,
                          .streams = run.ws.streams});
   Observe(run, layer, point::kEngramStreams, run.ws.streams,
           {run.rows(), c.hc_mult, c.hidden_size});

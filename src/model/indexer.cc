@@ -16,11 +16,11 @@ const std::vector<int64_t>& VisibleEntries(Run& run, int64_t ratio) {
   return visible;
 }
 
-const std::vector<tensor::PagedRows>& IndexKeys(Run& run, int owner) {
+const tensor::PagedRows* IndexKeys(Run& run, int owner) {
   std::vector<tensor::PagedRows>& keys = run.lists.index;
   keys.clear();
   for (const SequenceRows& s : run.batch.sequences) keys.push_back(run.pool.IndexRows(s.id, owner));
-  return keys;
+  return ListRows(run, &keys);
 }
 
 void ProjectIndexQueries(Run& run, int layer) {
@@ -104,7 +104,6 @@ void Select(Run& run, int layer) {
   const int owner = run.parts.owner_of_layer[static_cast<size_t>(layer)];
   ProjectIndexQueries(run, layer);
   const std::vector<int64_t>& visible = VisibleEntries(run, plan.ratio);
-  const std::vector<tensor::PagedRows>& keys = IndexKeys(run, owner);
   run.ops().index_select(
       {.stream = run.stream(),
        .rows = run.rows(),
@@ -115,11 +114,12 @@ void Select(Run& run, int layer) {
        .head_weight = run.ws.index_weight,
        .weight_scale = static_cast<float>(
            1.0 / std::sqrt(static_cast<double>(c.index_head_dim * c.index_n_heads))),
-       .rotation = run.batch.compressed.rotation(),
+       .rotation = run.listed.compressed,
        .query_format = run.pool.geometry().index_format,
-       .keys = keys.data(),
-       .row_sequence = run.batch.row_sequence.data(),
-       .visible = visible.data(),
+       .keys = IndexKeys(run, owner),
+       .row_sequence = run.listed.row_sequence,
+       .visible = run.List(visible),
+       .most_visible = run.most_tokens / plan.ratio,
        .restrict_to = plan.uses_candidates ? &run.ws.candidates : nullptr,
        .make_candidates = plan.makes_candidates ? &run.ws.candidates : nullptr,
        .selection = run.ws.selection});

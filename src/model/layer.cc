@@ -10,7 +10,9 @@ namespace {
 void KeepDecoderRows(Run& run) {
   const int64_t before = run.rows();
   run.batch.KeepDecoderRows(run.parts.frequencies, &run.lists.kept);
-  run.ws.Compact(run.lists.kept, run.config(), run.ops(), run.stream());
+  if (run.rows() == before) return;
+  run.ListBatch();
+  run.ws.Compact(run.List(run.lists.kept), run.rows(), run.config(), run.ops(), run.stream());
   KeepEngramRows(run, before, run.lists.kept);
 }
 

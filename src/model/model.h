@@ -34,6 +34,7 @@ struct ModelOptions {
   int64_t max_tokens = 0;   // cached tokens over all sequences; 0: one context of full length
   int64_t checkpoints = 0;  // copies of bounded state (kvpool/pool.h)
   bool blocks_from_outside = false;  // who holds which cache block is said from outside
+  bool graphs = true;                // steps of few rows are recorded, where the backend can
   Repack repack = Repack::kAuto;
   tensor::RowFormat activation_format = tensor::RowFormat::kFp8E8M0;
   tensor::RowFormat window_format = tensor::RowFormat::kFp8E8M0;
@@ -46,10 +47,15 @@ struct MemoryPlan {
   int64_t weights_mapped = 0;  // the checkpoint without its vision tower, as released
   // The backend's layout of them, 0 without repacking; of a device backend all that is uploaded.
   int64_t packed_weights = 0;
+  // Those of them that a device can also read from the host: tables of Engram (model/upload.h).
+  int64_t movable_tables = 0;
   int64_t cache_blocks = 0;
   int64_t sequence_slots = 0;
   int64_t checkpoints = 0;  // when all are in use
   int64_t workspace = 0;
+  // Of a device: scratch memory of ops, lists, results, rows that fill up a step, recordings. An
+  // upper bound.
+  int64_t device_work = 0;
 };
 // What a model of this config takes; with Repack::kAuto as if there were memory enough.
 MemoryPlan PlanMemory(const checkpoint::Config& config, const ModelOptions& options);
@@ -58,6 +64,9 @@ struct StepOutput {
   // Logits of the rows asked for, chunk by chunk, ascending positions: [rows, vocab], fp32.
   std::vector<float> logits;
   int64_t rows = 0;
+  // Of a launched step: the token that was chosen for each of these rows; kernels::kNotFinite
+  // where a logit is no number. Empty when no chunk asked.
+  std::vector<int32_t> chosen;
 };
 
 // Draft the block that follows `token`, which belongs at the sequence's current length.
@@ -81,8 +90,8 @@ class Model {
   static Result<std::unique_ptr<Model>> Load(const checkpoint::Checkpoint& checkpoint,
                                              const ModelOptions& options);
 
-  // The same from weights in memory, multiplied as they come: packed already, or in their stored
-  // forms. The config is valid and has no Engram; the weights' memory must outlive the model.
+  // The same from weights in the backend's memory, multiplied as they come: packed already, or in
+  // their stored forms. The config is valid and has no Engram; the weights must outlive the model.
   static Result<std::unique_ptr<Model>> FromWeights(const checkpoint::Config& config,
                                                     Weights weights, const ModelOptions& options);
 
@@ -94,6 +103,8 @@ class Model {
   const ModelOptions& options() const;
   // Open, close, length and truncation of sequences.
   kvpool::Pool& pool();
+  // In whose order its ops run.
+  tensor::Stream stream() const;
   // Begins an open, empty sequence behind tokens whose compressed rows are in its blocks already.
   // `before` are those tokens, beginning.length of them, with their image marks (empty: all text):
   // the Engram hash looks back on the last. kInvalidArgument: an id outside the vocabulary.
@@ -109,6 +120,21 @@ class Model {
   // too many rows, logits of rows the decoder does not run), kOutOfRange (context length),
   // kResourceExhausted (cache blocks).
   Status Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe = nullptr);
+
+  // Whether Launch can run a step that wants so many logits: on a device that runs beside the host.
+  bool CanLaunch(int64_t logit_rows) const;
+  // Like Step, and returns at once: lengths grow now, results come with Collect, oldest first. At
+  // most two steps may be under way; the next Step or Draft comes when none is. Errors are those of
+  // Step; Collect brings those of the device, which lose every sequence of the step.
+  Status Launch(std::span<const Chunk> chunks);
+  bool Done() const;  // whether Collect would not wait
+  Status Collect(StepOutput* output);
+  // The token at a position whose row was launched as Chunk::newest_slot: for what the host hashes
+  // later, and for a checkpoint that was saved with it.
+  void Learn(kvpool::SequenceId id, int64_t position, int32_t token);
+  void LearnInCheckpoint(int32_t checkpoint, int64_t position, int32_t token);
+  // Whether steps are recorded from now on; not on the host.
+  void SetGraphs(bool on);
 
   // One draft block per request (spec/model.md 2.8). Needs at least one token in each
   // sequence. Leaves the caches as they are.

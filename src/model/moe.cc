@@ -17,7 +17,7 @@ void MixExperts(Run& run, int layer) {
                   .weight = w.gate,
                   .bias = w.bias,
                   .image_bias = w.image_bias,
-                  .row_is_image = run.batch.image.data(),
+                  .row_is_image = run.listed.image,
                   .route_scale = c.routed_scaling_factor,
                   .chosen = run.ws.experts,
                   .weights = run.ws.expert_weights});

@@ -27,26 +27,42 @@ void ObserveInput(const Run& run, int layer, std::string_view name, BF16* rows, 
   to.Store();
 }
 
-float* LogitBuffer::Take(int64_t count, std::vector<float>* host) {
-  host->resize(static_cast<size_t>(count));
-  if (memory_.host) return host->data();
-  const int64_t bytes = count * static_cast<int64_t>(sizeof(float));
-  if (device_.bytes() < bytes) device_ = tensor::Buffer(bytes, memory_);
-  return device_.as<float>();
+void Run::ListBatch() {
+  listed.ids = List(batch.ids);
+  listed.position = List(batch.position);
+  listed.row_sequence = List(batch.row_sequence);
+  listed.image = List(batch.image);
+  const auto rotation = [&](const Angles& angles) {
+    kernels::Rotation r = angles.rotation();
+    r.cos = List(r.cos, rows() * r.rope_dim / 2);
+    r.sin = List(r.sin, rows() * r.rope_dim / 2);
+    return r;
+  };
+  listed.plain = rotation(batch.plain);
+  listed.compressed = rotation(batch.compressed);
 }
 
-void LogitBuffer::Fetch(const tensor::Stream& stream, std::vector<float>* host) const {
-  if (memory_.host || host->empty()) return;
-  memory_.download(stream, host->data(), device_.data(),
-                   static_cast<int64_t>(host->size() * sizeof(float)));
+const tensor::PagedRows* ListRows(const Run& run, std::vector<tensor::PagedRows>* rows) {
+  for (tensor::PagedRows& r : *rows) {
+    if (r.device_blocks != nullptr) r.blocks = r.device_blocks;
+  }
+  return run.ListSequences(rows);
+}
+
+void FillUpCopies(Run& run, int64_t count, const void* from, int64_t bytes) {
+  auto& to = run.lists.copy_to;
+  for (auto i = static_cast<int64_t>(to.size()); i < count; ++i) {
+    run.lists.copy_from.push_back(from);
+    to.push_back(run.ws.move_scratch + i * bytes);
+  }
 }
 
 void CopyListedRows(Run& run, int64_t bytes) {
   run.ops().copy_rows({.stream = run.stream(),
                        .count = static_cast<int64_t>(run.lists.copy_from.size()),
                        .bytes = bytes,
-                       .from = run.lists.copy_from.data(),
-                       .to = run.lists.copy_to.data()});
+                       .from = run.List(run.lists.copy_from),
+                       .to = run.List(run.lists.copy_to)});
 }
 
 }  // namespace thalweg::model

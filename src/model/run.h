@@ -11,6 +11,7 @@
 #include "model/batch.h"
 #include "model/model.h"
 #include "model/probe.h"
+#include "model/upload.h"
 #include "model/weights.h"
 #include "model/workspace.h"
 #include "tensor/large_buffer.h"
@@ -20,6 +21,15 @@ namespace thalweg::model {
 // In place of a compressed id in the Engram history: a token that counts as padding, and so does
 // everything before it (spec/model.md 2.3).
 inline constexpr int32_t kDeadToken = -1;
+
+// What a device needs to hash n-grams, in its memory.
+struct EngramConstants {
+  tensor::Buffer memory;
+  const int32_t* token_map = nullptr;     // [vocab]
+  const uint64_t* multipliers = nullptr;  // [tables, n-gram size]
+  const uint64_t* primes = nullptr;       // [tables, columns]
+  const int64_t* offsets = nullptr;       // [tables, columns]
+};
 
 // Everything that stays the same from step to step.
 struct ModelParts {
@@ -32,14 +42,15 @@ struct ModelParts {
   RopeFrequencies frequencies;
   Weights weights;
   tensor::LargeBuffer packed;  // what Matrix::packed of the weights points into
-  tensor::Buffer uploaded;     // all weights, where the backend's memory is not the host's
+  UploadedWeights uploaded;    // all weights, where the backend's memory is not the host's
+  EngramConstants engram;      // where the backend hashes
 };
 
 // What the rows of a layer attend to.
 struct AttentionKeys {
   std::vector<kernels::WindowKeys> window;  // [sequences]
   std::vector<tensor::PagedRows> selected;  // [sequences]; empty: the layer has none
-  std::vector<int64_t> window_end;          // [rows]
+  const int64_t* window_end = nullptr;      // (list) [rows]
   const int32_t* selection = nullptr;       // [rows, topk]
   int64_t topk = 0;
 
@@ -64,33 +75,34 @@ struct CompressedGroups {
 struct StepLists {
   Batch batch;
   std::vector<uint8_t> seen;           // [max sequences], of the chunks checked
-  std::vector<int64_t> engram_rows;    // [Engram layers][rows, columns]
+  std::vector<int64_t> engram_rows;    // [Engram layers][rows, columns], where the host hashes
   std::vector<int32_t> look_back;      // ids before and of one sequence's rows
+  std::vector<int32_t> look_backs;     // [rows, n-gram size], where the backend hashes
   std::vector<int64_t> kept;           // rows that the decoder runs
   std::vector<const void*> copy_from;  // of the rows being copied
   std::vector<void*> copy_to;
-  std::vector<int64_t> wanted;           // rows that the head runs
-  AttentionKeys keys;                    // of the layer under way
-  CompressedGroups groups;               // of the layer under way
-  std::vector<int64_t> visible;          // [rows], of the index source under way
-  std::vector<tensor::PagedRows> index;  // [sequences], likewise
-  std::vector<int32_t> draft_selection;  // [rows, block]
-  std::vector<int32_t> draft_tokens;     // [sequences], of the slot under way
+  std::vector<int64_t> wanted;              // rows that the head runs
+  std::vector<int32_t> padding;             // tokens that fill up a step
+  std::vector<kernels::ChooseRow> choices;  // [rows that the head runs]
+  AttentionKeys keys;                       // of the layer under way
+  CompressedGroups groups;                  // of the layer under way
+  std::vector<int64_t> window_end;          // [rows], of a draft stage
+  std::vector<int64_t> visible;             // [rows], of the index source under way
+  std::vector<tensor::PagedRows> index;     // [sequences], likewise
+  std::vector<int32_t> draft_selection;     // [rows, block]
+  std::vector<int32_t> draft_tokens;        // [sequences], of the slot under way
 };
 
-// Logits on their way to the host: made in place where the backend writes the host's memory.
-class LogitBuffer {
- public:
-  explicit LogitBuffer(const tensor::Memory& memory) : memory_(memory) {}
-  // Room for `count` values that ops write; host gets as many.
-  float* Take(int64_t count, std::vector<float>* host);
-  // Waits until the host has them.
-  void Fetch(const tensor::Stream& stream, std::vector<float>* host) const;
-
- private:
-  const tensor::Memory& memory_;
-  tensor::Buffer device_;
+// The batch as ops read it (Run::List); made anew when its rows change.
+struct ListedBatch {
+  const int32_t* ids = nullptr;
+  const int64_t* position = nullptr;
+  const int32_t* row_sequence = nullptr;
+  const uint8_t* image = nullptr;
+  kernels::Rotation plain, compressed;
 };
+
+class StepResults;
 
 // One forward under way.
 struct Run {
@@ -98,18 +110,45 @@ struct Run {
   kvpool::Pool& pool;
   Workspace& ws;
   StepLists& lists;
-  LogitBuffer& logits;
+  StepResults& results;
   void* queue;  // of the device; null on the host
   Probe* probe;
+  const int32_t* newest = nullptr;     // [slots], of a device: tokens it chose
+  const kernels::Ops* idle = nullptr;  // instead of the backend's: lists alone are made
+  int64_t fixed_sequences = 0;         // > 0: lists are as long as if there were so many
+  int64_t most_tokens = 0;             // > 0: no context is longer
   Batch& batch = lists.batch;
+  ListedBatch listed = {};
 
   const checkpoint::Config& config() const { return parts.config; }
-  const kernels::Ops& ops() const { return *parts.options.ops; }
-  const tensor::Memory& memory() const { return *ops().memory; }
+  const kernels::Ops& ops() const { return idle != nullptr ? *idle : *parts.options.ops; }
+  const tensor::Memory& memory() const { return *parts.options.ops->memory; }
   tensor::Stream stream() const { return {.team = parts.options.team, .device = queue}; }
   const LayerWeights& layer(int i) const { return parts.weights.layers[static_cast<size_t>(i)]; }
   const checkpoint::LayerPlan& plan(int i) const { return parts.plans[static_cast<size_t>(i)]; }
   int64_t rows() const { return batch.rows(); }
+
+  // `count` values as ops of this step read them.
+  template <typename T>
+  const T* List(const T* values, int64_t count) const {
+    const tensor::StepQueue* steps = memory().steps;
+    if (steps == nullptr || count == 0) return values;
+    const int64_t bytes = count * static_cast<int64_t>(sizeof(T));
+    return static_cast<const T*>(steps->list(stream(), values, bytes));
+  }
+  template <typename T>
+  const T* List(const std::vector<T>& values) const {
+    return List(values.data(), static_cast<int64_t>(values.size()));
+  }
+  // What there is one of for each sequence.
+  template <typename T>
+  const T* ListSequences(std::vector<T>* values) const {
+    if (fixed_sequences > 0 && !values->empty())
+      values->resize(static_cast<size_t>(fixed_sequences), values->back());
+    return List(*values);
+  }
+  // To be called when the rows of the batch are there, or others.
+  void ListBatch();
 };
 
 // Bytes of the backend's memory as the host sees them: the bytes themselves, or a copy that goes
@@ -155,6 +194,10 @@ void ObserveHost(const Run& run, int layer, std::string_view name, T* data, tens
   run.probe->See(layer, name, {tensor::kDTypeOf<T>, shape, reinterpret_cast<std::byte*>(data)});
 }
 
+// Adds copies that change nothing that is read until there are `count`.
+void FillUpCopies(Run& run, int64_t count, const void* from, int64_t bytes);
+// Paged rows of each sequence as ops read them: a device has the block tables already.
+const tensor::PagedRows* ListRows(const Run& run, std::vector<tensor::PagedRows>* rows);
 // Copies the rows that the lists name (StepLists::copy_from, copy_to), `bytes` each.
 void CopyListedRows(Run& run, int64_t bytes);
 
@@ -186,11 +229,11 @@ void Select(Run& run, int layer);
 // attention.cc: queries and window rows, attention, output projection.
 // What the rows of a target layer attend to: their window, and the owner's rows of the newest
 // selection. Valid until the next layer.
-const AttentionKeys& TargetKeys(Run& run, int layer);
+AttentionKeys& TargetKeys(Run& run, int layer);
 void ProjectQueryAndWindow(Run& run, int layer);
 // Encodes ws.kv as this step's window rows of the layer.
 void MakeWindowRows(Run& run, int layer);
-void Attend(Run& run, int layer, const AttentionKeys& keys);
+void Attend(Run& run, int layer, AttentionKeys& keys);
 void ProjectOut(Run& run, int layer);
 void CommitWindow(Run& run, int layer);
 

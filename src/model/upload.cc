@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <functional>
 
 #include "base/math.h"
@@ -39,10 +40,21 @@ void VisitAttention(const Config& c, AttentionWeights* w, const Visit& visit) {
   VisitArray(&w->compressor->index_k_norm, c.index_head_dim, visit);
 }
 
-void VisitEngram(const Config& c, size_t number, EngramWeights* w, const Visit& visit) {
+void VisitTable(const Config& c, size_t number, EngramWeights* w, const Visit& visit) {
   const int64_t values = c.engram_num_embeddings[number] * c.engram_head_dim;
   VisitArray(&w->codes, values, visit);
   VisitArray(&w->scales, values / 32, visit);
+}
+
+// The tables of Engram, from which a step reads few rows.
+void VisitTables(const Config& c, Weights* w, const Visit& visit) {
+  size_t number = 0;
+  for (LayerWeights& layer : w->layers) {
+    if (layer.engram) VisitTable(c, number++, &*layer.engram, visit);
+  }
+}
+
+void VisitEngram(const Config& c, EngramWeights* w, const Visit& visit) {
   VisitArray(&w->q_weight, c.hc_mult * c.hidden_size, visit);
   VisitArray(&w->k_weight, c.hc_mult * c.hidden_size, visit);
 }
@@ -57,15 +69,14 @@ void VisitLayer(const Config& c, int64_t experts, LayerWeights* w, const Visit& 
   VisitArray(&w->ffn.image_bias, experts, visit);
 }
 
-// Every tensor that is no matrix.
+// Every tensor that is no matrix and no table of Engram.
 void VisitVectors(const Config& c, Weights* w, const Visit& visit) {
   VisitArray(&w->embed, c.vocab_size * c.hidden_size, visit);
   VisitArray(&w->norm, c.hidden_size, visit);
-  size_t engrams = 0;
   for (size_t i = 0; i < w->layers.size(); ++i) {
     LayerWeights& layer = w->layers[i];
     VisitLayer(c, c.Experts(static_cast<int64_t>(i) >= c.num_hidden_layers), &layer, visit);
-    if (layer.engram) VisitEngram(c, engrams++, &*layer.engram, visit);
+    if (layer.engram) VisitEngram(c, &*layer.engram, visit);
   }
   if (!w->draft) return;
   VisitArray(&w->draft->main_norm, c.hidden_size, visit);
@@ -75,10 +86,17 @@ void VisitVectors(const Config& c, Weights* w, const Visit& visit) {
 
 int64_t Padded(int64_t bytes) { return base::RoundUp(bytes, tensor::kAlignBytes); }
 
-// What the bound weights take on the device.
-int64_t BoundBytes(const Config& config, const kernels::Ops& ops, Weights* weights) {
+using VisitAll = void (*)(const Config&, Weights*, const Visit&);
+
+int64_t BytesOf(VisitAll visit_all, const Config& config, Weights* weights) {
   int64_t total = 0;
-  VisitVectors(config, weights, [&](const void**, int64_t bytes) { total += Padded(bytes); });
+  visit_all(config, weights, [&](const void**, int64_t bytes) { total += Padded(bytes); });
+  return total;
+}
+
+// What the bound weights take on the device, tables of Engram aside.
+int64_t BoundBytes(const Config& config, const kernels::Ops& ops, Weights* weights) {
+  int64_t total = BytesOf(VisitVectors, config, weights);
   for (const Matrix* m : Matrices(weights)) {
     const int64_t packed = ops.packed_bytes(*m);
     total += packed > 0 ? Padded(packed)
@@ -87,45 +105,82 @@ int64_t BoundBytes(const Config& config, const kernels::Ops& ops, Weights* weigh
   return total;
 }
 
+// Hands out places in one buffer and fills them.
+class Uploader {
+ public:
+  Uploader(const kernels::Ops& ops, const tensor::Stream& stream, std::byte* place)
+      : ops_(ops), stream_(stream), next_(place) {}
+
+  void Array(const void** tensor, int64_t count) {
+    std::byte* to = Take(count);
+    ops_.memory->upload(stream_, to, *tensor, count);
+    *tensor = to;
+  }
+
+  void OfMatrix(Matrix* m) {
+    const int64_t packed = ops_.packed_bytes(*m);
+    if (packed > 0) {
+      std::byte* to = Take(packed);
+      ops_.pack(stream_, *m, to);
+      *m = {.format = m->format, .rows = m->rows, .cols = m->cols, .packed = to};
+      return;
+    }
+    Array(&m->data, kernels::CodeBytes(*m));
+    VisitArray(&m->scales, kernels::ScaleBytes(*m),
+               [&](const void** tensor, int64_t bytes) { Array(tensor, bytes); });
+  }
+
+ private:
+  std::byte* Take(int64_t count) {
+    std::byte* at = next_;
+    next_ += Padded(count);
+    return at;
+  }
+
+  const kernels::Ops& ops_;
+  tensor::Stream stream_;
+  std::byte* next_;
+};
+
+// Tables go into pinned memory of the host.
+void PinTables(const Config& config, const tensor::StepQueue& steps, Weights* weights,
+               std::vector<tensor::Pinned>* pinned) {
+  VisitTables(config, weights, [&](const void** tensor, int64_t bytes) {
+    pinned->push_back(tensor::TakePinned(steps, bytes));
+    std::memcpy(pinned->back().get(), *tensor, static_cast<size_t>(bytes));
+    *tensor = pinned->back().get();
+  });
+}
+
 }  // namespace
 
-Result<tensor::Buffer> UploadWeights(const Config& config, const ModelOptions& options,
-                                     const tensor::Stream& stream, int64_t others,
-                                     Weights* weights) {
+Result<UploadedWeights> UploadWeights(const Config& config, const ModelOptions& options,
+                                      const tensor::Stream& stream, int64_t others,
+                                      Weights* weights) {
   const kernels::Ops& ops = *options.ops;
   const int64_t bytes = BoundBytes(config, ops, weights);
+  const int64_t tables = BytesOf(VisitTables, config, weights);
   const int64_t free = ops.memory->free_bytes();
-  if (free >= 0 && bytes + others > free) {
+  const bool tables_fit = free < 0 || bytes + tables + others <= free;
+  if (!tables_fit && (bytes + others > free || ops.memory->steps == nullptr)) {
     return base::ResourceExhausted(
-        fmt::format("weights take {} bytes and caches {}, but {} are free on the device ({})",
-                    bytes, others, free, ops.memory->name));
+        fmt::format("weights take {} bytes, tables of Engram {} and caches {}, but {} are free on "
+                    "the device ({}): ask for less cache, fewer sequences or fewer rows",
+                    bytes, tables, others, free, ops.memory->name));
   }
-  tensor::Buffer buffer(bytes, *ops.memory);
-  std::byte* next = buffer.data();
-  const auto take = [&](int64_t count) {
-    std::byte* at = next;
-    next += Padded(count);
-    return at;
-  };
-  const Visit upload = [&](const void** tensor, int64_t count) {
-    std::byte* to = take(count);
-    ops.memory->upload(stream, to, *tensor, count);
-    *tensor = to;
-  };
+  UploadedWeights made;
+  made.device = tensor::Buffer(bytes + (tables_fit ? tables : 0), *ops.memory);
+  Uploader uploader(ops, stream, made.device.data());
+  const Visit upload = [&](const void** tensor, int64_t count) { uploader.Array(tensor, count); };
   VisitVectors(config, weights, upload);
-  for (Matrix* m : Matrices(weights)) {
-    const int64_t packed = ops.packed_bytes(*m);
-    if (packed > 0) {
-      std::byte* to = take(packed);
-      ops.pack(stream, *m, to);
-      *m = {.format = m->format, .rows = m->rows, .cols = m->cols, .packed = to};
-      continue;
-    }
-    upload(&m->data, kernels::CodeBytes(*m));
-    VisitArray(&m->scales, kernels::ScaleBytes(*m), upload);
+  if (tables_fit) {
+    VisitTables(config, weights, upload);
+  } else {
+    PinTables(config, *ops.memory->steps, weights, &made.pinned);
   }
+  for (Matrix* m : Matrices(weights)) uploader.OfMatrix(m);
   TW_TRY(ops.memory->synchronize(stream));
-  return buffer;
+  return made;
 }
 
 }  // namespace thalweg::model

@@ -2,16 +2,27 @@
 // one.
 #pragma once
 
+#include <vector>
+
 #include "model/model.h"
 #include "model/weights.h"
 #include "tensor/buffer.h"
+#include "tensor/pinned.h"
 
 namespace thalweg::model {
 
+struct UploadedWeights {
+  tensor::Buffer device;
+  // Tables of Engram that found no room there, where the device can read them.
+  std::vector<tensor::Pinned> pinned;
+};
+
 // Copies what `weights` point at into the memory of options.ops and lets them point there.
-// `others`: bytes that will be allocated beside. kResourceExhausted when the device has not enough.
-Result<tensor::Buffer> UploadWeights(const checkpoint::Config& config, const ModelOptions& options,
-                                     const tensor::Stream& stream, int64_t others,
-                                     Weights* weights);
+// `others`: bytes that will be allocated beside. Where they do not fit, tables of Engram stay in
+// pinned memory of the host, whose rows a device reads one by one. kResourceExhausted, with the
+// numbers, when the rest does not fit either.
+Result<UploadedWeights> UploadWeights(const checkpoint::Config& config, const ModelOptions& options,
+                                      const tensor::Stream& stream, int64_t others,
+                                      Weights* weights);
 
 }  // namespace thalweg::model

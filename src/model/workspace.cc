@@ -7,6 +7,9 @@ namespace {
 
 using checkpoint::Config;
 
+// Two fp32 vectors of head_dim for each row, in bf16 values: where rows go that nobody reads.
+constexpr int64_t kSpareRows = 8;
+
 // Hands out members while adding up their bytes; with no arena it only adds, which sizes the arena.
 class Carver {
  public:
@@ -67,6 +70,8 @@ void CarveRest(const Config& c, Workspace* w, Carver* carver) {
   carver->Rows(&w->experts, topk);
   carver->Rows(&w->expert_weights, topk);
   if (c.HasEngram()) {
+    carver->Rows(&w->engram_rows,
+                 c.EngramColumns() * static_cast<int64_t>(c.engram_layer_ids.size()));
     carver->Rows(&w->engram_z, c.EngramColumns() * c.engram_head_dim);
     carver->Rows(&w->engram_kv, (c.hc_mult + 1) * c.hidden_size);
   }
@@ -74,7 +79,8 @@ void CarveRest(const Config& c, Workspace* w, Carver* carver) {
   carver->Rows(&w->taps_quantised, taps * c.hidden_size);
   carver->Rows(&w->confidence, 1);
   carver->Rows(&w->draft_selection, c.dspark_block_size);
-  const int64_t widest = std::max({c.hc_mult * c.hidden_size, taps * c.hidden_size, c.head_dim});
+  const int64_t widest =
+      std::max({c.hc_mult * c.hidden_size, taps * c.hidden_size, kSpareRows * c.head_dim});
   carver->Rows(&w->move_scratch, widest * static_cast<int64_t>(sizeof(BF16)));
 }
 
@@ -103,13 +109,13 @@ Workspace::Workspace(const Config& config, int64_t rows, int64_t window_row_byte
   candidates.block_size = config.candidate_block_size;
 }
 
-void Workspace::Compact(const std::vector<int64_t>& kept, const Config& config,
+void Workspace::Compact(const int64_t* kept, int64_t count, const Config& config,
                         const kernels::Ops& ops, const tensor::Stream& stream) {
   const auto move = [&](int64_t width, auto* data) {
     ops.compact_rows({.stream = stream,
-                      .count = static_cast<int64_t>(kept.size()),
+                      .count = count,
                       .bytes = width * static_cast<int64_t>(sizeof(*data)),
-                      .kept = kept.data(),
+                      .kept = kept,
                       .data = data,
                       .scratch = move_scratch});
   };

@@ -60,8 +60,9 @@ struct Workspace {
   float* expert_weights = nullptr;  // [rows, topk]
 
   // Engram.
-  BF16* engram_z = nullptr;   // [rows, columns * engram_head_dim]
-  BF16* engram_kv = nullptr;  // [rows, (n + 1) * hidden]
+  int64_t* engram_rows = nullptr;  // [tables, max_rows, columns], where the backend hashes
+  BF16* engram_z = nullptr;        // [rows, columns * engram_head_dim]
+  BF16* engram_kv = nullptr;       // [rows, (n + 1) * hidden]
 
   // Draft taps: concatenated stream means of the target layers.
   BF16* taps = nullptr;                // [rows, taps * hidden]
@@ -71,9 +72,13 @@ struct Workspace {
 
   std::byte* move_scratch = nullptr;  // the widest row that is moved, for every row
 
-  // Moves the residual state and taps of the kept rows to the front, in order.
-  void Compact(const std::vector<int64_t>& kept, const checkpoint::Config& config,
+  // Moves the residual state and taps of `count` kept rows to the front, in order.
+  void Compact(const int64_t* kept, int64_t count, const checkpoint::Config& config,
                const kernels::Ops& ops, const tensor::Stream& stream);
+  // A step: where the residual state begins must not depend on the steps before.
+  void Begin() {
+    if (pre_next < pre_mix) SwapPreMix();
+  }
   void SwapPreMix() { std::swap(pre_mix, pre_next); }
   int64_t bytes() const { return arena_.capacity_bytes(); }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -42,12 +43,18 @@ std::vector<SlotTrial> TrialsOf(std::span<const VerifiedBlock> blocks, size_t sl
   return trials;
 }
 
+// Bins with few blocks in them measure chance: fewer bins for fewer blocks.
+size_t BinsFor(size_t blocks) {
+  constexpr size_t kBlocksOfABin = 100;
+  return std::clamp<size_t>(blocks / kBlocksOfABin, 3, kCalibrationBins);
+}
+
 double ErrorAt(std::span<const SlotTrial> trials, double temperature,
                std::vector<Prediction>* predictions) {
   predictions->clear();
   for (const SlotTrial& t : trials)
     predictions->push_back({t.before * Confidence(t.raw, temperature, 0), t.survived});
-  return CalibrationError(*predictions);
+  return CalibrationError(*predictions, BinsFor(trials.size()));
 }
 
 }  // namespace
@@ -65,7 +72,8 @@ Calibration FitCalibration(std::span<const VerifiedBlock> blocks, size_t slots, 
   std::vector<Prediction> scratch;
   for (size_t slot = 0; slot < slots; ++slot) {
     const std::vector<SlotTrial> trials = TrialsOf(blocks, slot, made.temperatures);
-    made.error_before.push_back(CalibrationError(SurvivalPredictions(blocks, slot, {})));
+    const std::vector<Prediction> before = SurvivalPredictions(blocks, slot, {});
+    made.error_before.push_back(CalibrationError(before, BinsFor(before.size())));
     double best = 1;
     double least = ErrorAt(trials, 1, &scratch);
     if (static_cast<int64_t>(trials.size()) >= kLeastFitBlocks) {

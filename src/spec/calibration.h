@@ -34,9 +34,10 @@ std::vector<Prediction> SurvivalPredictions(std::span<const VerifiedBlock> block
                                             std::span<const double> temperatures);
 
 // Slot by slot, those before fixed: the temperature of a grid whose survival has the least
-// calibration error; of equal ones the nearest to 1. A slot that was verified in fewer than
-// kLeastFitBlocks blocks keeps 1. Blocks should have been chosen for verification without regard to
-// their confidences (a fixed length), or high ones are all that the fit sees.
+// calibration error, in fewer bins where there are few blocks; of equal ones the nearest to 1. A
+// slot that was verified in fewer than kLeastFitBlocks blocks keeps 1. Blocks should have been
+// chosen for verification without regard to their confidences (a fixed length), or high ones are
+// all that the fit sees.
 inline constexpr int64_t kLeastFitBlocks = 100;
 Calibration FitCalibration(std::span<const VerifiedBlock> blocks, size_t slots, std::string model);
 

@@ -1,17 +1,16 @@
 #include "spec/quality.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 namespace thalweg::spec {
 
-double CalibrationError(std::span<const Prediction> predictions) {
+double CalibrationError(std::span<const Prediction> predictions, size_t bins) {
   if (predictions.empty()) return 0;
-  std::array<double, kCalibrationBins> excess = {};  // predicted less happened
+  std::vector<double> excess(bins, 0.0);  // predicted less happened
   for (const Prediction& p : predictions) {
-    const double place = p.probability * static_cast<double>(kCalibrationBins);
-    const size_t bin = std::min(static_cast<size_t>(place), kCalibrationBins - 1);
+    const double place = p.probability * static_cast<double>(bins);
+    const size_t bin = std::min(static_cast<size_t>(place), bins - 1);
     excess[bin] += p.probability - (p.happened ? 1 : 0);
   }
   double sum = 0;

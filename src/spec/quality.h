@@ -16,7 +16,7 @@ struct Prediction {
 // Expected calibration error over bins of equal width: the mean distance between what was predicted
 // and what happened, bins weighed by their predictions. 0 of none.
 inline constexpr size_t kCalibrationBins = 15;
-double CalibrationError(std::span<const Prediction> predictions);
+double CalibrationError(std::span<const Prediction> predictions, size_t bins = kCalibrationBins);
 
 // Mean squared error. 0 of none.
 double BrierScore(std::span<const Prediction> predictions);

@@ -16,6 +16,8 @@ struct PagedRows {
   int64_t width = 0;  // values of a row
   RowFormat format = RowFormat::kBF16;
   int64_t blocks_count = 0;  // entries of the block table: what a device's ops copy
+  // The same table in the memory of a device, kept there from step to step; null: not there.
+  const int32_t* device_blocks = nullptr;
 
   uint8_t* Row(int64_t row) const {
     return pool + blocks[row / rows_per_block] * block_bytes + (row % rows_per_block) * row_bytes;

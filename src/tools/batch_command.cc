@@ -20,11 +20,12 @@ namespace {
 constexpr size_t kMaxClockHours = 1000;
 
 // Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 19> kWithoutEffect = {"model-dir",
+constexpr std::array<std::string_view, 22> kWithoutEffect = {"model-dir",
                                                              "offline",
                                                              "threads",
                                                              "pin",
                                                              "repack",
+                                                             "graphs",
                                                              "max-rows",
                                                              "max-sequences",
                                                              "cache-tokens",
@@ -38,7 +39,9 @@ constexpr std::array<std::string_view, 19> kWithoutEffect = {"model-dir",
                                                              "watchdog",
                                                              "log-level",
                                                              "admission-growth",
-                                                             "engine-seed"};
+                                                             "engine-seed",
+                                                             "so-cache-bytes",
+                                                             "so-threads"};
 
 std::vector<OptionRow> OwnRows() {
   return {

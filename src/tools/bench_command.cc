@@ -80,7 +80,8 @@ Status BenchSyntheticOf(const OptionValues& values) {
                                     .experts = values.Integer("experts"),
                                     .context = values.OptionalInteger("context").value_or(32768),
                                     .prompt = values.OptionalInteger("prompt").value_or(2048),
-                                    .per_op = values.Flag("per-op")};
+                                    .per_op = values.Flag("per-op"),
+                                    .graphs = values.Text("graphs") == "on"};
   TW_ASSIGN(options.batches, bench::ParseCounts(values.Text("batch"), "batch", kMostBatch));
   const bool json = values.Flag("json");
   TW_ASSIGN(const std::vector<bench::ModelFigure> figures,

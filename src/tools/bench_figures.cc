@@ -13,17 +13,20 @@ base::Json ToJson(const std::vector<ModelFigure>& figures) {
                     {"context", f.context},
                     {"tokens_per_s", f.tokens_per_s},
                     {"ms_per_step", f.ms_per_step},
-                    {"share", f.share}});
+                    {"share", f.share},
+                    {"launches", f.launches}});
   }
   return json;
 }
 
 std::string ToTable(const std::vector<ModelFigure>& figures) {
-  std::string table = fmt::format("{:<16} {:>6} {:>6} {:>8} {:>10} {:>12} {:>6}\n", "phase",
-                                  "layers", "batch", "context", "tok/s", "ms a step", "share");
+  std::string table =
+      fmt::format("{:<16} {:>6} {:>6} {:>8} {:>10} {:>12} {:>6} {:>8}\n", "phase", "layers",
+                  "batch", "context", "tok/s", "ms a step", "share", "launches");
   for (const ModelFigure& f : figures) {
-    table += fmt::format("{:<16} {:>6} {:>6} {:>8} {:>10.1f} {:>12.3f} {:>6.2f}\n", f.phase,
-                         f.layers, f.batch, f.context, f.tokens_per_s, f.ms_per_step, f.share);
+    table += fmt::format("{:<16} {:>6} {:>6} {:>8} {:>10.1f} {:>12.3f} {:>6.2f} {:>8.1f}\n",
+                         f.phase, f.layers, f.batch, f.context, f.tokens_per_s, f.ms_per_step,
+                         f.share, f.launches);
   }
   return table;
 }

@@ -18,7 +18,8 @@ struct ModelFigure {
   int64_t context = 0;  // tokens before a decode step; of the prompt in a prefill
   double tokens_per_s = 0;
   double ms_per_step = 0;  // of a prefill: of the whole prompt
-  double share = 0;  // of the limit in bytes or operations, whichever is nearer, of this machine
+  double share = 0;     // of the limit in bytes or operations, whichever is nearer, of this machine
+  double launches = 0;  // of kernels a layer; 0: not counted
 };
 
 base::Json ToJson(const std::vector<ModelFigure>& figures);

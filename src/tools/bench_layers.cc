@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "tools/bench_ceilings.h"
 #include "tools/bench_clock.h"
+#include "tools/bench_device_layers.h"
 #include "tools/bench_step_cost.h"
 #include "tools/bench_synthetic.h"
 #include "tools/bench_trace.h"
@@ -280,6 +281,7 @@ Result<std::vector<ModelFigure>> BenchLayers(const Config& base, const kernels::
                                              const base::ThreadTeam& team,
                                              const LayersBenchOptions& options,
                                              const std::function<void(const std::string&)>& note) {
+  if (!ops.memory->host) return BenchDeviceLayers(base, ops, team, options, note);
   TW_ASSIGN(const SyntheticPlan plan, ChoosePlan(base, options));
   const Config& c = plan.config;
   note(fmt::format("{} layers ({} of the encoder) with {} experts each, {:.1f} GB of weights",
@@ -289,7 +291,7 @@ Result<std::vector<ModelFigure>> BenchLayers(const Config& base, const kernels::
   const model::ModelOptions model_options = OptionsFor(options, trace, team);
   TW_TRY(CheckState(plan, model_options));
   Memory memory;
-  model::Weights weights = MakeSyntheticWeights(c, ops, team, &memory);
+  model::Weights weights = MakeSyntheticWeights(c, ops, {.team = &team}, &memory);
   TW_ASSIGN(const std::unique_ptr<model::Model> model,
             model::Model::FromWeights(c, std::move(weights), model_options));
   const ReadGauge gauge(team, options.gauge_bytes);

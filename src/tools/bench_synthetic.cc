@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "tools/bench_weights.h"
 
@@ -70,9 +71,9 @@ const float* Constant(int64_t count, float value, Memory* memory) {
 // Makes the weights of one layer after another.
 class Maker {
  public:
-  Maker(const checkpoint::Config& config, const kernels::Ops& ops, const base::ThreadTeam& team,
+  Maker(const checkpoint::Config& config, const kernels::Ops& ops, const tensor::Stream& stream,
         Memory* memory)
-      : c_(config), memory_(*memory), weights_(ops, {.team = &team}, memory) {}
+      : c_(config), memory_(*memory), weights_(ops, stream, memory) {}
 
   LayerWeights Layer(const checkpoint::LayerPlan& plan) {
     LayerWeights w;
@@ -88,11 +89,7 @@ class Maker {
   Matrix Fp8(int64_t out, int64_t in) { return weights_.Make(WeightFormat::kFp8, out, in); }
   Matrix Bf16(int64_t out, int64_t in) { return weights_.Make(WeightFormat::kBF16, out, in); }
 
-  const BF16* Norm(int64_t width) {
-    auto* out = memory_.Take<BF16>(width);
-    std::fill_n(out, width, tensor::ToBF16(1.0f));
-    return out;
-  }
+  const BF16* Norm(int64_t width) { return memory_.Ones(width); }
 
  private:
   model::HyperWeights Hyper() {
@@ -149,20 +146,25 @@ class Maker {
   WeightMaker weights_;
 };
 
-// `count` rows of random values in the format of the cache.
-void FillRow(tensor::RowFormat format, const BF16* values, int64_t width, uint8_t* out) {
-  tensor::EncodeRow(format, values, width, out);
+// `rows` rows of random values as the cache stores them.
+std::vector<uint8_t> RandomRows(tensor::RowFormat format, int64_t width, int64_t rows) {
+  Memory memory;
+  const BF16* values = memory.ActivationBF16(64 * 64 + width);
+  const int64_t bytes = tensor::RowBytes(format, width);
+  std::vector<uint8_t> out(static_cast<size_t>(rows * bytes));
+  for (int64_t row = 0; row < rows; ++row)
+    tensor::EncodeRow(format, values + row % 64 * 64, width, out.data() + row * bytes);
+  return out;
 }
 
-void FillOwner(model::Model& model, kvpool::SequenceId id, int owner, const BF16* values) {
-  const kvpool::Geometry& g = model.pool().geometry();
-  const kvpool::OwnerGroup& group = g.owners[static_cast<size_t>(owner)];
-  const tensor::PagedRows main = model.pool().MainRows(id, owner);
-  const tensor::PagedRows index = model.pool().IndexRows(id, owner);
-  for (int64_t row = 0; row < model.pool().length(id) / group.ratio; ++row) {
-    const BF16* from = values + row % 64 * 64;
-    FillRow(g.main_format, from, group.main_width, main.Row(row));
-    FillRow(g.index_format, from, group.index_width, index.Row(row));
+// Fills the blocks of `tokens` tokens, all alike.
+void FillBlocks(model::Model& model, const tensor::PagedRows& rows, int64_t tokens) {
+  const kvpool::Pool& pool = model.pool();
+  const std::vector<uint8_t> block = RandomRows(rows.format, rows.width, rows.rows_per_block);
+  const int64_t blocks = base::CeilDiv(tokens, pool.geometry().block_tokens);
+  for (int64_t b = 0; b < blocks; ++b) {
+    pool.memory().upload(model.stream(), rows.Row(b * rows.rows_per_block), block.data(),
+                         static_cast<int64_t>(block.size()));
   }
 }
 
@@ -194,8 +196,8 @@ int64_t SyntheticTokens(const checkpoint::Config& config) {
 }
 
 model::Weights MakeSyntheticWeights(const checkpoint::Config& config, const kernels::Ops& ops,
-                                    const base::ThreadTeam& team, Memory* memory) {
-  Maker maker(config, ops, team, memory);
+                                    const tensor::Stream& stream, Memory* memory) {
+  Maker maker(config, ops, stream, memory);
   model::Weights w;
   w.embed = memory->ActivationBF16(SyntheticTokens(config) * config.hidden_size);
   w.norm = maker.Norm(config.hidden_size);
@@ -212,16 +214,14 @@ Result<kvpool::SequenceId> OpenFilled(model::Model& model, int64_t tokens, int64
   TW_ASSIGN(const kvpool::SequenceId id, pool.Open());
   TW_TRY(pool.Reserve(id, tokens + more));
   pool.Commit(id, tokens);
-  Memory memory;
-  const BF16* values = memory.ActivationBF16(64 * 64 + g.window_width);
   for (int owner = 0; owner < static_cast<int>(g.owners.size()); ++owner) {
-    FillOwner(model, id, owner, values);
+    FillBlocks(model, pool.MainRows(id, owner), tokens);
+    FillBlocks(model, pool.IndexRows(id, owner), tokens);
   }
+  const std::vector<uint8_t> ring = RandomRows(g.window_format, g.window_width, g.RingRows());
   for (int64_t layer = 0; layer < g.window_layers; ++layer) {
-    for (int64_t row = 0; row < g.RingRows(); ++row) {
-      FillRow(g.window_format, values + row % 64 * 64, g.window_width,
-              pool.Ring(id, layer) + row * g.WindowRowBytes());
-    }
+    pool.memory().upload(model.stream(), pool.Ring(id, layer), ring.data(),
+                         static_cast<int64_t>(ring.size()));
   }
   return id;
 }

@@ -26,9 +26,9 @@ Result<SyntheticPlan> PlanSynthetic(const checkpoint::Config& base, int64_t laye
 // Token ids of the bench are below this: rows of the embedding that exist.
 int64_t SyntheticTokens(const checkpoint::Config& config);
 
-// Random weights, packed where the backend packs.
+// Random weights in `memory`, which is the backend's, packed where it packs.
 model::Weights MakeSyntheticWeights(const checkpoint::Config& config, const kernels::Ops& ops,
-                                    const base::ThreadTeam& team, Memory* memory);
+                                    const tensor::Stream& stream, Memory* memory);
 
 // Opens a sequence whose caches hold `tokens` tokens of random rows in every layer, as if they had
 // been prefilled, and reserves room for `more`.

@@ -185,7 +185,7 @@ TEST(Bench, StepsOfMadeUpLayers) {
     EXPECT_TRUE(phases.contains(phase)) << phase;
   }
   const std::vector<std::string> keys = {"phase",        "layers",      "batch", "context",
-                                         "tokens_per_s", "ms_per_step", "share"};
+                                         "tokens_per_s", "ms_per_step", "share", "launches"};
   for (const base::Json& row : ToJson(*figures)) EXPECT_EQ(Keys(row), keys);
 }
 

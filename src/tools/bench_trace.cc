@@ -17,10 +17,12 @@ struct TimedEntry {
   // Runs an entry of the traced table and notes its time under `op`.
   template <typename Params>
   static void Run(std::string_view op, void (*body)(const Params&), const Params& params) {
+    if (active->mode() == OpTrace::Mode::kOff) return body(params);
     const std::string_view name = Name(op, params);
     active->BeginOp(name);
     const auto begin = std::chrono::steady_clock::now();
     body(params);
+    if (active->mode() == OpTrace::Mode::kWait) active->Wait(params.stream);
     active->EndOp(name, SecondsSince(begin));
   }
 
@@ -45,7 +47,13 @@ struct TimedEntry {
 OpTrace::OpTrace(const kernels::Ops& traced, int64_t head_rows)
     : traced_(traced), timed_(exec::WrapOps<TimedEntry>(traced)), head_rows_(head_rows) {
   TW_CHECK(active == nullptr);
+  if (!traced.memory->host) place_ = tensor::Buffer(tensor::kAlignBytes, *traced.memory);
   active = this;
+}
+
+void OpTrace::Wait(const tensor::Stream& stream) {
+  int32_t read = 0;
+  traced_.memory->download(stream, &read, place_.data(), sizeof(read));
 }
 
 OpTrace::~OpTrace() { active = nullptr; }
@@ -79,7 +87,9 @@ int64_t OpTrace::experts_read(int layer) const {
 }
 
 void OpTrace::CountExperts(const kernels::ExpertsParams& params) {
-  std::vector<int32_t> all(params.chosen, params.chosen + params.rows * params.topk);
+  std::vector<int32_t> all(static_cast<size_t>(params.rows * params.topk));
+  traced_.memory->download(params.stream, all.data(), params.chosen,
+                           static_cast<int64_t>(all.size() * sizeof(int32_t)));
   std::sort(all.begin(), all.end());
   experts_[(sites_ + 1) / 2 - 1] += std::unique(all.begin(), all.end()) - all.begin();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "tensor/buffer.h"
 
 namespace thalweg::tools::bench {
 
@@ -23,6 +24,14 @@ class OpTrace {
 
   // The table to run a model with.
   const kernels::Ops& ops() const { return timed_; }
+  enum class Mode {
+    kTime,   // times ops as they return, and counts experts
+    kWait,   // the same, and waits for each: where a device's time goes
+    kCount,  // counts experts alone
+    kOff,    // ops run as if there were no trace
+  };
+  // Not while an op runs. kTime in the beginning.
+  void SetMode(Mode mode) { mode_ = mode; }
   // Forgets everything.
   void Clear();
 
@@ -39,11 +48,16 @@ class OpTrace {
   void CountExperts(const kernels::ExpertsParams& params);
   bool IsHead(const kernels::LinearParams& params) const;
   const kernels::Ops& traced() const { return traced_; }
+  // Until everything on the stream is done; its lists live on.
+  void Wait(const tensor::Stream& stream);
+  Mode mode() const { return mode_; }
 
  private:
   const kernels::Ops& traced_;
   kernels::Ops timed_;
   int64_t head_rows_;
+  Mode mode_ = Mode::kTime;
+  tensor::Buffer place_;  // of a device: what Wait reads
   int sites_ = 0;  // hyper-connection sites so far: two a layer
   std::map<Key, double> seconds_;
   std::map<int, int64_t> experts_;

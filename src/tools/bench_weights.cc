@@ -9,6 +9,8 @@ namespace {
 using kernels::Matrix;
 using kernels::WeightFormat;
 
+constexpr uint64_t kVariants = 7;  // distinct matrices of a shape on a device
+
 // Three neighbouring powers of two; e4m3 codes are some 2^5 larger than e2m1 codes.
 void FillScales(WeightFormat format, uint8_t* scales, int64_t bytes, uint64_t seed) {
   FillRandom(scales, bytes, seed);
@@ -38,17 +40,31 @@ int64_t StoredBytes(WeightFormat format, int64_t rows, int64_t cols) {
   return kernels::CodeBytes(format, rows, cols) + kernels::ScaleBytes(format, rows, cols);
 }
 
-Matrix WeightMaker::Make(WeightFormat format, int64_t rows, int64_t cols) {
-  TW_CHECK(format != WeightFormat::kF32);
+Matrix WeightMaker::MakeNew(WeightFormat format, int64_t rows, int64_t cols, uint64_t seed) {
   Memory transient;
-  Matrix m = MakeStored(format, rows, cols, made_ += 2, &transient);
+  Matrix m = MakeStored(format, rows, cols, seed, &transient);
   const int64_t packed_bytes = ops_.packed_bytes(m);
-  if (packed_bytes == 0) return MakeStored(format, rows, cols, made_, &memory_);
+  if (packed_bytes == 0) return MakeStored(format, rows, cols, seed, &memory_);
   auto* packed = memory_.Take<uint8_t>(packed_bytes);
   ops_.pack(stream_, m, packed);
-  m.packed = packed;
-  m.data = nullptr;
-  m.scales = nullptr;
+  return {.format = format, .rows = rows, .cols = cols, .packed = packed};
+}
+
+Matrix WeightMaker::Make(WeightFormat format, int64_t rows, int64_t cols) {
+  TW_CHECK(format != WeightFormat::kF32);
+  made_ += 2;
+  if (memory_.where().host) return MakeNew(format, rows, cols, made_);
+  const uint64_t variant = made_ / 2 % kVariants;
+  const auto known = originals_.find({format, rows, cols, variant});
+  if (known == originals_.end()) {
+    return originals_[{format, rows, cols, variant}] = MakeNew(format, rows, cols, made_);
+  }
+  Matrix m = known->second;
+  if (m.packed != nullptr) {
+    m.packed = memory_.CopyOf(m.packed, ops_.packed_bytes(m));
+  } else {
+    m.data = memory_.CopyOf(m.data, kernels::CodeBytes(m));
+  }
   return m;
 }
 

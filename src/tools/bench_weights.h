@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <tuple>
 
 #include "kernels/ops.h"
 #include "tools/bench_memory.h"
@@ -16,7 +18,8 @@ inline int64_t StoredBytes(const kernels::Matrix& m) {
 }
 
 // Makes matrices in `memory`. Codes are random without NaN, scales such that y = W x has about the
-// magnitude of x. The stored form of a packed matrix is given back at once: data is null then.
+// magnitude of x. The stored form of a packed matrix is given back at once: data is null then. On a
+// device there are a few distinct matrices of each shape, and copies of them.
 class WeightMaker {
  public:
   WeightMaker(const kernels::Ops& ops, tensor::Stream stream, Memory* memory)
@@ -26,10 +29,14 @@ class WeightMaker {
   kernels::FeedForward MakeFeedForward(kernels::WeightFormat format, int64_t hidden, int64_t inner);
 
  private:
+  using Kind = std::tuple<kernels::WeightFormat, int64_t, int64_t, uint64_t>;
+  kernels::Matrix MakeNew(kernels::WeightFormat format, int64_t rows, int64_t cols, uint64_t seed);
+
   const kernels::Ops& ops_;
   tensor::Stream stream_;
   Memory& memory_;
   uint64_t made_ = 0;
+  std::map<Kind, kernels::Matrix> originals_;  // of a device
 };
 
 }  // namespace thalweg::tools::bench

@@ -299,11 +299,11 @@ TEST(Cli, ConstraintsThatMakeNoSense) {
   const std::string bad = WriteTemporary("bad.json", "{\"type\": 5}");
   ExpectError("run --json-schema " + bad + " x", "type");
   ExpectError("run --json-schema /nonexistent x", "/nonexistent");
-  ExpectError("run --regex '(' x", "regex");
+  ExpectError("run --regex '(' x", "regular expression, byte 0");
   ExpectError("run --regex a --ebnf b x", "--regex and --ebnf");
   ExpectError("run --regex a --any-order x", "--any-order");
   ExpectError("run --regex a --whitespace compact x", "--whitespace");
-  ExpectError("grammar check --regex a --text /dev/null", "--tokenizer");
+  ExpectError("grammar check --regex a --text -", "--tokenizer");
   ExpectError("grammar check --tokenizer " + kTokenizer + " --text /dev/null", "--json-schema");
   ExpectError("grammar check --tokenizer " + kTokenizer + " --regex a", "--text");
   ExpectError("grammar bench /nonexistent --tokenizer " + kTokenizer, "/nonexistent");

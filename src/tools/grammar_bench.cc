@@ -67,6 +67,7 @@ class Bench {
 
   Status Take(const std::filesystem::path& file) {
     file_ = file.filename().string();
+    masks_before_ = report_.mask_us.size();
     TW_ASSIGN(const Json json, ReadTestFile(file));
     ++report_.schemas;
     const Result<std::shared_ptr<grammar::Grammar>> made = Compile(json["schema"]);
@@ -80,6 +81,7 @@ class Bench {
       TakeInstance(*made, test, number++);
     }
     report_.passed += report_.failures.size() == before ? 1 : 0;
+    NoteSlow();
     report_.largest_grammar_bytes = std::max(report_.largest_grammar_bytes, (*made)->bytes());
     return {};
   }
@@ -113,6 +115,18 @@ class Bench {
     return {};
   }
 
+  void NoteSlow() {
+    const auto first = report_.mask_us.begin() + static_cast<int64_t>(masks_before_);
+    if (first == report_.mask_us.end()) return;
+    auto& slowest = report_.slowest;
+    slowest.push_back({.file = file_,
+                       .mask_us = *std::max_element(first, report_.mask_us.end()),
+                       .compile_us = report_.compile_us.back()});
+    std::sort(slowest.begin(), slowest.end(),
+              [](const auto& a, const auto& b) { return a.mask_us > b.mask_us; });
+    slowest.resize(std::min(slowest.size(), kShownSlow));
+  }
+
   void Fail(std::string why) { report_.failures.push_back({.file = file_, .why = std::move(why)}); }
 
   // Where it is refused does not matter, so the first mask of an instance is
@@ -142,6 +156,7 @@ class Bench {
   const GrammarVocabulary& v_;
   const GrammarBenchOptions& options_;
   std::string file_;
+  size_t masks_before_ = 0;  // those of earlier files
   GrammarBenchReport report_;
 };
 

@@ -27,6 +27,8 @@ struct GrammarBenchOptions {
   grammar::SchemaOptions schema = {};
 };
 
+inline constexpr size_t kShownSlow = 10;
+
 struct GrammarBenchReport {
   struct Failure {
     std::string file = {};
@@ -40,6 +42,11 @@ struct GrammarBenchReport {
   std::vector<double> compile_us = {};     // schema to grammar
   std::vector<double> first_mask_us = {};  // the same, to the first mask
   std::map<std::string, int64_t> errors_by_keyword = {};
+  struct Slow {
+    std::string file = {};
+    double mask_us = 0, compile_us = 0;  // the slowest mask of the file, its compilation
+  };
+  std::vector<Slow> slowest = {};  // files by their slowest mask, at most kShownSlow
   int64_t largest_grammar_bytes = 0;
   int64_t peak_bytes = 0;  // of the process
   std::vector<Failure> failures = {};

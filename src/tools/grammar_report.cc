@@ -64,6 +64,11 @@ base::Json ToJson(const GrammarBenchReport& r) {
   json["mask_us"] = Spread(r.mask_us);
   json["compile_us"] = Spread(r.compile_us);
   json["first_mask_us"] = Spread(r.first_mask_us);
+  json["slowest"] = base::Json::array();
+  for (const GrammarBenchReport::Slow& s : r.slowest) {
+    json["slowest"].push_back(
+        {{"file", s.file}, {"mask_us", s.mask_us}, {"compile_us", s.compile_us}});
+  }
   json["largest_grammar_bytes"] = r.largest_grammar_bytes;
   json["peak_bytes"] = r.peak_bytes;
   json["compile_errors_by_keyword"] = base::Json::object();

@@ -60,6 +60,7 @@ Result<SessionOptions> SessionOptions::From(const OptionValues& values) {
   options.cpu_target = model.cpu_target;
   options.pinning = model.pinning;
   options.repack = model.repack;
+  options.graphs = model.graphs;
   options.threads = model.threads;
   options.max_rows = model.max_rows;
   return options;
@@ -94,6 +95,7 @@ Result<Session> OpenSession(const SessionOptions& options) {
   model_options.max_tokens = options.max_tokens;
   model_options.blocks_from_outside = options.blocks_from_outside;
   model_options.repack = options.repack;
+  model_options.graphs = options.graphs;
   TW_ASSIGN(session.model, model::Model::Load(*session.checkpoint, model_options));
   progress.Advance("ready");
   spdlog::info("{} threads{}, {} MiB of weights repacked", session.team->size(),

@@ -45,6 +45,7 @@ struct SessionOptions {
   int threads = 0;
   base::Pinning pinning = base::Pinning::kAuto;
   model::Repack repack = model::Repack::kAuto;
+  bool graphs = true;
   int64_t max_rows = 512;
   int64_t max_sequences = 1;
   int64_t max_tokens = 0;            // 0: one full context

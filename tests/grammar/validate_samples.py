@@ -9,6 +9,7 @@ schema brings no text at all, and with 77 (skipped) when python3-jsonschema is m
 """
 import collections
 import datetime
+import decimal
 import json
 import pathlib
 import subprocess
@@ -21,6 +22,19 @@ except ImportError:
     sys.exit(77)
 
 MAX_SHOWN = 20
+
+
+decimal.getcontext().prec = 2000
+
+
+def exact(text):
+    """A number with a fraction or an exponent, not rounded to binary; whole ones are integers."""
+    try:
+        value = decimal.Decimal(text)
+    except decimal.InvalidOperation:  # an exponent of 20 digits
+        return float(text)
+    whole = value.adjusted() < 400 and value == value.to_integral_value()
+    return int(value) if whole else value
 
 
 def is_time(text):
@@ -52,15 +66,10 @@ def validator_of(schema):
     return kind(schema, format_checker=format_checker())
 
 
-def no_duplicates(pairs):
-    # Keys that are not declared may be there twice; any of their values has to do.
-    return dict(pairs)
-
-
 def problem_of(text, validator):
     """What is wrong with a text, or None."""
     try:
-        value = json.loads(text, object_pairs_hook=no_duplicates)
+        value = json.loads(text, parse_float=exact)
     except ValueError as error:
         return f"no JSON: {error}"
     if "\ud800" <= max(text, default="") <= "\udfff":
@@ -88,7 +97,7 @@ def main():
         if "text" not in record:
             continue
         if name not in validators:
-            validators[name] = validator_of(json.loads((directory / name).read_text())["schema"])
+            validators[name] = validator_of(json.loads((directory / name).read_text(), parse_float=exact)["schema"])
         problem = problem_of(record["text"], validators[name])
         counts["samples"] += 1
         finished[name] += 1

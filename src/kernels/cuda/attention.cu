@@ -398,13 +398,14 @@ void LaunchWidth(const AttentionJob& job, Queue* queue) {
 AttentionJob StageJob(const AttentionParams& p, Queue* queue) {
   AttentionJob job{p, StageRotation(queue, p.rotation, p.rows),
                    tensor::RowBytes(p.window_format, p.width)};
-  const int64_t sequences = SequencesOf(p.row_sequence, p.rows);
+  const int32_t* row_sequence = queue->OnHost(p.row_sequence);
+  const int64_t sequences = SequencesOf(row_sequence, p.rows);
   job.p.row_sequence = queue->Stage(p.row_sequence, p.rows);
   job.p.window_end = queue->Stage(p.window_end, p.rows);
   job.p.window_keys = queue->Stage(p.window_keys, sequences);
   if (p.selected_rows != nullptr) {
     job.p.selected_rows = StagePages(queue, p.selected_rows, sequences);
-    job.selected_format = p.selected_rows[p.row_sequence[0]].format;  // of all sequences
+    job.selected_format = queue->OnHost(p.selected_rows)[row_sequence[0]].format;
     job.selected_bytes = tensor::RowBytes(job.selected_format, p.width);
   }
   return job;

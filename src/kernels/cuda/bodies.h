@@ -22,8 +22,10 @@ void Attention(const AttentionParams& p);
 void Gate(const GateParams& p);
 void Experts(const ExpertsParams& p);
 void EngramGather(const EngramGatherParams& p);
+void EngramHash(const EngramHashParams& p);
 void EngramGate(const EngramGateParams& p);
 void Markov(const MarkovParams& p);
+void Choose(const ChooseParams& p);
 void CopyRows(const CopyRowsParams& p);
 void CompactRows(const CompactRowsParams& p);
 

@@ -9,6 +9,7 @@ namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int64_t kMostColumns = 1024;
 
 __global__ void GatherKernel(EngramGatherParams p) {
   const int64_t row = blockIdx.x;
@@ -24,6 +25,25 @@ __global__ void GatherKernel(EngramGatherParams p) {
     const Coded coded = QuantiseLane(p.quantise, Wide(x));
     if (active) out[i] = Narrow(coded.value);
   });
+}
+
+// A thread a column: the hash of its order, by its modulus.
+__global__ void HashKernel(EngramHashParams p) {
+  const int64_t row = blockIdx.x, table = blockIdx.y, columns = (p.orders - 1) * p.heads;
+  const int64_t column = threadIdx.x;
+  if (column >= columns) return;
+  const int32_t* look_back = p.look_back + row * p.orders;
+  const int32_t own = p.ids[row];
+  uint64_t hash = 0;
+  bool blocked = false;
+  for (int64_t s = 0; s <= 1 + column / p.heads; ++s) {
+    const int32_t id = s == 0 && own < 0 ? p.token_map[p.newest[-1 - own]] : look_back[s];
+    blocked = blocked || id < 0;
+    hash ^= static_cast<uint64_t>(blocked ? p.pad : id) * p.multipliers[table * p.orders + s];
+  }
+  p.out[table * p.table_stride + row * columns + column] =
+      static_cast<int64_t>(hash % p.primes[table * columns + column]) +
+      p.offsets[table * columns + column];
 }
 
 // sigmoid of the signed square root of the normalised product of stream and key.
@@ -59,8 +79,20 @@ void EngramGather(const EngramGatherParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
   EngramGatherParams d = p;
-  d.table_rows = queue.Stage(p.table_rows, p.rows * p.columns);
+  if (!p.made) d.table_rows = queue.Stage(p.table_rows, p.rows * p.columns);
   GatherKernel<<<Count(p.rows), kThreads, 0, queue.stream()>>>(d);
+}
+
+void EngramHash(const EngramHashParams& p) {
+  if (p.rows == 0) return;
+  Queue& queue = QueueOf(p.stream);
+  const int64_t columns = (p.orders - 1) * p.heads;
+  if (columns > kMostColumns) return queue.Note(cudaErrorNotSupported);
+  EngramHashParams d = p;
+  d.look_back = queue.Stage(p.look_back, p.rows * p.orders);
+  d.ids = queue.Stage(p.ids, p.rows);
+  const auto threads = Count(base::RoundUp<int64_t>(columns, kWarp));
+  HashKernel<<<dim3(Count(p.rows), Count(p.tables)), threads, 0, queue.stream()>>>(d);
 }
 
 void EngramGate(const EngramGateParams& p) {

@@ -16,7 +16,8 @@ constexpr int kMixesEach = 4;     // sums of a warp at a time
 
 __global__ void EmbedKernel(EmbedParams p) {
   const int64_t row = blockIdx.x, n = p.streams_n;
-  const BF16* source = p.table + p.ids[row] * p.hidden;
+  const int32_t id = p.ids[row] < 0 ? p.newest[-1 - p.ids[row]] : p.ids[row];
+  const BF16* source = p.table + id * p.hidden;
   for (int64_t c = threadIdx.x; c < p.hidden; c += blockDim.x) {
     const BF16 x = source[c];
     for (int64_t j = 0; j < n; ++j) p.streams[(row * n + j) * p.hidden + c] = x;

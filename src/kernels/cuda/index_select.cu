@@ -50,7 +50,7 @@ struct RowTile {
 
 struct ScoreJob {
   IndexSelectParams p;  // keys, row_sequence, visible on the device
-  const RowTile* tiles = nullptr;
+  const RowTile* tiles = nullptr;  // null: every row of the pass
   const int32_t* blocks = nullptr;  // of candidates that are read, or null
   const int64_t* block_count = nullptr;
   int64_t capacity = 0, block_size = 0;
@@ -201,7 +201,8 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) ScoreKernel(ScoreJob job) {
   extern __shared__ uint4 score_shared[];
   using Part = Scorer<kWidth>;
   const IndexSelectParams& p = job.p;
-  const RowTile tile = job.tiles[blockIdx.y];
+  const RowTile own{static_cast<int32_t>(job.first_row + blockIdx.y), 1};
+  const RowTile tile = job.tiles != nullptr ? job.tiles[blockIdx.y] : own;
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t heads = (p.heads + kHeadTile - 1) / kHeadTile * kHeadTile;
   auto* keys = reinterpret_cast<BF16*>(score_shared);
@@ -269,11 +270,12 @@ __global__ void __launch_bounds__(kTopThreads) CandidatesKernel(ScoreJob job, Ca
 }
 
 // Rows [begin, end) in tiles of neighbours with one sequence, at most `most` each.
-std::vector<RowTile> TilesOf(const IndexSelectParams& p, int64_t begin, int64_t end, int64_t most) {
+std::vector<RowTile> TilesOf(const int32_t* row_sequence, int64_t begin, int64_t end,
+                             int64_t most) {
   std::vector<RowTile> tiles;
   for (int64_t row = begin; row < end; ++row) {
     const bool joins = !tiles.empty() && tiles.back().count < most &&
-                       p.row_sequence[row] == p.row_sequence[tiles.back().first];
+                       row_sequence[row] == row_sequence[tiles.back().first];
     if (joins) {
       ++tiles.back().count;
     } else {
@@ -286,7 +288,8 @@ std::vector<RowTile> TilesOf(const IndexSelectParams& p, int64_t begin, int64_t 
 // The call as kernels read it; `host` has the lists of the host.
 ScoreJob StageJob(Queue* queue, const IndexSelectParams& host, int64_t stride) {
   ScoreJob job{.p = host, .stride = stride};
-  job.p.keys = StagePages(queue, host.keys, SequencesOf(host.row_sequence, host.rows));
+  job.p.keys =
+      StagePages(queue, host.keys, SequencesOf(queue->OnHost(host.row_sequence), host.rows));
   job.p.row_sequence = queue->Stage(host.row_sequence, host.rows);
   job.p.visible = queue->Stage(host.visible, host.rows);
   if (host.restrict_to != nullptr) {
@@ -316,9 +319,13 @@ void LaunchScores(const ScoreJob& job, int64_t tiles, Queue* queue) {
 }
 
 void SelectRows(const IndexSelectParams& p, ScoreJob job, int64_t rows, Queue* queue) {
-  const std::vector<RowTile> tiles = TilesOf(p, job.first_row, job.first_row + rows, TileRows(p));
-  const auto count = static_cast<int64_t>(tiles.size());
-  job.tiles = queue->Stage(tiles.data(), count);
+  int64_t count = rows;
+  if (!queue->recording()) {  // a recording is of any rows: each is a tile of its own
+    const std::vector<RowTile> tiles =
+        TilesOf(queue->OnHost(p.row_sequence), job.first_row, job.first_row + rows, TileRows(p));
+    count = static_cast<int64_t>(tiles.size());
+    job.tiles = queue->Stage(tiles.data(), count);
+  }
   if (p.width <= 64) {
     LaunchScores<64>(job, count, queue);
   } else if (p.width <= 128) {
@@ -341,7 +348,10 @@ void IndexSelect(const IndexSelectParams& p) {
   const int64_t heads = base::CeilDiv<int64_t>(p.rows * p.heads, kWarps);
   const DeviceRotation rotation = StageRotation(&queue, p.rotation, p.rows);
   PrepareKernel<<<Count(heads), kWarps * kWarp, 0, queue.stream()>>>(p, rotation);
-  const int64_t most = std::max<int64_t>(1, *std::max_element(p.visible, p.visible + p.rows));
+  const int64_t* visible = queue.OnHost(p.visible);
+  const int64_t longest =
+      p.most_visible > 0 ? p.most_visible : *std::max_element(visible, visible + p.rows);
+  const int64_t most = std::max<int64_t>(1, longest);
   const int64_t block = p.restrict_to != nullptr ? p.restrict_to->block_size : 1;
   ScoreJob job = StageJob(&queue, p, base::RoundUp(most, std::max<int64_t>(block, 8)));
   const int64_t pass = std::clamp<int64_t>(kScoreBytes / (job.stride * 2), 1, p.rows);

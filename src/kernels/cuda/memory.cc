@@ -36,36 +36,71 @@ int64_t FreeBytes() {
 }
 
 void Upload(const Stream& stream, void* to, const void* from, int64_t bytes) {
-  if (bytes <= 0) return;
-  Queue& queue = QueueOf(stream);
-  queue.Note(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyHostToDevice,
-                             queue.stream()));
-  queue.Note(cudaStreamSynchronize(queue.stream()));
+  QueueOf(stream).Upload(to, from, bytes);
 }
 
 void Download(const Stream& stream, void* to, const void* from, int64_t bytes) {
   if (bytes <= 0) return;
   Queue& queue = QueueOf(stream);
   queue.Note(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
-                             queue.stream()));
-  queue.Note(cudaStreamSynchronize(queue.stream()));
+                             queue.plain_stream()));
+  queue.Note(cudaStreamSynchronize(queue.plain_stream()));
 }
 
 void Copy(const Stream& stream, void* to, const void* from, int64_t bytes) {
   if (bytes <= 0) return;
   Queue& queue = QueueOf(stream);
   queue.Note(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice,
-                             queue.stream()));
+                             queue.plain_stream()));
 }
 
 void* OpenQueue() { return new Queue; }
 void CloseQueue(void* queue) { delete static_cast<Queue*>(queue); }
 
-Status Synchronize(const Stream& stream) {
-  const cudaError_t error = QueueOf(stream).Synchronize();
+Status StatusOf(cudaError_t error) {
   if (error == cudaSuccess) return {};
   return base::Internal(
       fmt::format("the device failed: {}: {}", cudaGetErrorName(error), cudaGetErrorString(error)));
+}
+
+Status Synchronize(const Stream& stream) { return StatusOf(QueueOf(stream).Synchronize()); }
+
+void* AllocatePinned(int64_t bytes) {
+  void* memory = nullptr;
+  if (cudaHostAlloc(&memory, static_cast<size_t>(bytes), 0) == cudaSuccess) return memory;
+  cudaGetLastError();  // told by the null
+  return nullptr;
+}
+
+void DownloadLater(const Stream& stream, void* pinned, const void* from, int64_t bytes) {
+  Queue& queue = QueueOf(stream);
+  queue.Note(cudaMemcpyAsync(pinned, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToHost,
+                             queue.plain_stream()));
+}
+
+void Forget(void* recording) {
+  auto* made = static_cast<Recording*>(recording);
+  cudaGraphExecDestroy(made->graph);
+  delete made;
+}
+
+const tensor::StepQueue& CudaSteps() {
+  static const tensor::StepQueue steps{
+      .begin = [](const Stream& stream) { QueueOf(stream).BeginStep(); },
+      .list = [](const Stream& stream, const void* host,
+                 int64_t bytes) { return QueueOf(stream).List(host, bytes); },
+      .end = [](const Stream& stream) { QueueOf(stream).EndStep(); },
+      .done = [](const Stream& stream) { return QueueOf(stream).Done(); },
+      .wait = [](const Stream& stream) { return StatusOf(QueueOf(stream).Wait()); },
+      .record = [](const Stream& stream) { QueueOf(stream).Record(); },
+      .recorded = [](const Stream& stream) -> void* { return QueueOf(stream).Recorded(); },
+      .replay = [](const Stream& stream,
+                   void* made) { QueueOf(stream).Replay(*static_cast<Recording*>(made)); },
+      .forget = Forget,
+      .allocate_pinned = AllocatePinned,
+      .release_pinned = [](void* memory) { cudaFreeHost(memory); },
+      .download = DownloadLater};
+  return steps;
 }
 
 }  // namespace
@@ -81,7 +116,8 @@ const tensor::Memory& CudaMemory() {
                                      .copy = Copy,
                                      .open_queue = OpenQueue,
                                      .close_queue = CloseQueue,
-                                     .synchronize = Synchronize};
+                                     .synchronize = Synchronize,
+                                     .steps = &CudaSteps()};
   return memory;
 }
 

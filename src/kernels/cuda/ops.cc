@@ -1,6 +1,7 @@
 #include "kernels/cuda/ops.h"
 
 #include "kernels/cuda/bodies.h"
+#include "kernels/cuda/gauges.h"
 #include "kernels/cuda/memory.h"
 
 namespace thalweg::kernels::cuda {
@@ -30,8 +31,11 @@ const Ops& CudaOps() {
       .markov = Markov,
       .copy_rows = CopyRows,
       .compact_rows = CompactRows,
+      .engram_hash = EngramHash,
+      .choose = Choose,
       .packed_bytes = PackedBytes,
       .pack = Pack,
+      .gauges = &CudaGauges(),
   };
   return ops;
 }

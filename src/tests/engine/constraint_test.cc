@@ -22,7 +22,8 @@ constexpr const char* kPerson =
     R"({"type": "json_schema", "content": {"type": "object",
         "properties": {"name": {"type": "string", "minLength": 1, "maxLength": 10},
                        "age": {"type": "integer", "minimum": 0, "maximum": 150},
-                       "tags": {"type": "array", "items": {"enum": ["red", "green"]}, "maxItems": 3}},
+                       "tags": {"type": "array", "items": {"enum": ["red", "green"]},
+                                "maxItems": 3}},
         "required": ["name", "age", "tags"], "additionalProperties": false}})";
 constexpr const char* kDate =
     R"({"type": "regex", "content": "[12][0-9]{3}-[01][0-9]-[0-3][0-9]"})";

@@ -1,0 +1,18 @@
+// What a device needs beside weights, caches and workspace.
+#pragma once
+
+#include <cstdint>
+
+#include "checkpoint/config.h"
+#include "kvpool/geometry.h"
+#include "model/model.h"
+
+namespace thalweg::model {
+
+// An upper bound of the bytes: scratch memory of the widest op, lists of a step, logits and tokens
+// of few rows, block tables, the sequence and block that fill up steps, and recordings. 0 where
+// the memory is the host's.
+int64_t DeviceWorkBytes(const checkpoint::Config& config, const ModelOptions& options,
+                        const kvpool::Geometry& geometry, int64_t blocks);
+
+}  // namespace thalweg::model

@@ -1,0 +1,333 @@
+// Checking of requests, and the forward of one step as a story.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "model/state.h"
+
+namespace thalweg::model {
+
+using checkpoint::Config;
+
+Status Model::State::CheckIds(std::span<const int32_t> tokens) const {
+  const auto mapped = static_cast<int64_t>(parts.token_map.size());
+  const int64_t limit =
+      mapped == 0 ? parts.config.vocab_size : std::min(parts.config.vocab_size, mapped);
+  for (const int32_t id : tokens) {
+    if (id < 0 || id >= limit) {
+      return base::InvalidArgument(
+          fmt::format("token id {} is outside the vocabulary of {}", id, limit));
+    }
+  }
+  return {};
+}
+
+Status Model::State::CheckChunk(const Chunk& chunk) const {
+  const Config& c = parts.config;
+  const int64_t start = pool.length(chunk.sequence);
+  const auto count = static_cast<int64_t>(chunk.tokens.size());
+  if (count == 0) return base::InvalidArgument("a chunk without tokens");
+  if (!chunk.image.empty() && chunk.image.size() != chunk.tokens.size()) {
+    return base::InvalidArgument("image marks must match the tokens in number");
+  }
+  TW_TRY(CheckIds(chunk.tokens));
+  if (start + count > c.max_position_embeddings) {
+    return base::OutOfRange(fmt::format("{} tokens exceed the context of {}", start + count,
+                                        c.max_position_embeddings));
+  }
+  const int64_t first_logits = chunk.logits == LogitRows::kAll ? start : start + count - 1;
+  if (chunk.logits != LogitRows::kNone && chunk.decoder_from > first_logits) {
+    return base::InvalidArgument(fmt::format(
+        "logits of position {} were asked for, but the decoder starts at {}: use full replay",
+        first_logits, chunk.decoder_from));
+  }
+  return {};
+}
+
+Status Model::State::CheckChunks(std::span<const Chunk> chunks) {
+  int64_t rows = 0;
+  lists.seen.assign(static_cast<size_t>(parts.options.max_sequences), 0);
+  for (const Chunk& chunk : chunks) {
+    TW_TRY(CheckChunk(chunk));
+    uint8_t& seen = lists.seen[static_cast<size_t>(chunk.sequence)];
+    if (seen != 0) return base::InvalidArgument("a sequence appears twice in one step");
+    seen = 1;
+    rows += static_cast<int64_t>(chunk.tokens.size());
+  }
+  if (rows == 0) return base::InvalidArgument("a step without rows");
+  if (rows > parts.options.max_rows) {
+    return base::InvalidArgument(
+        fmt::format("{} rows in one step, the limit is {}", rows, parts.options.max_rows));
+  }
+  return {};
+}
+
+// Reserves cache for every chunk, or for none, and notes where the decoder's windows begin.
+Status Model::State::Prepare(std::span<const Chunk> chunks) {
+  const auto end_of = [&](const Chunk& chunk) {
+    return pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size());
+  };
+  int64_t missing = 0;
+  for (const Chunk& chunk : chunks) missing += pool.MissingBlocks(chunk.sequence, end_of(chunk));
+  if (missing > pool.free_blocks()) {
+    return base::ResourceExhausted(
+        fmt::format("the cache has {} free blocks of {} tokens, this step needs {} more",
+                    pool.free_blocks(), pool.geometry().block_tokens, missing));
+  }
+  for (const Chunk& chunk : chunks) TW_TRY(pool.Reserve(chunk.sequence, end_of(chunk)));
+  for (const Chunk& chunk : chunks) {
+    const int64_t start = pool.length(chunk.sequence);
+    const int64_t end = start + static_cast<int64_t>(chunk.tokens.size());
+    if (chunk.decoder_from > start)
+      pool.set_decoder_floor(chunk.sequence, std::min(chunk.decoder_from, end));
+  }
+  return {};
+}
+
+Status Model::State::CheckStep(std::span<const Chunk> chunks) {
+  TW_TRY(CheckChunks(chunks));
+  return Prepare(chunks);
+}
+
+Run Model::State::MakeRun(Probe* probe) {
+  return {parts, pool, workspace, lists, results, queue.get(), probe, results.newest()};
+}
+
+// Steps of few rows that all run every layer, and want logits of all rows or of none.
+bool Model::State::Recordable(std::span<const Chunk> chunks, const Probe* probe) const {
+  if (!graphs_on || probe != nullptr) return false;
+  int64_t rows = 0;
+  for (const Chunk& chunk : chunks) {
+    const int64_t start = pool.length(chunk.sequence);
+    const auto count = static_cast<int64_t>(chunk.tokens.size());
+    const bool all =
+        chunk.logits == LogitRows::kAll || (chunk.logits == LogitRows::kLast && count == 1);
+    const bool none = chunk.logits == LogitRows::kNone;
+    const bool first_none = chunks.front().logits == LogitRows::kNone;
+    if (chunk.decoder_from > start || pool.write_from(chunk.sequence) > start) return false;
+    if (first_none ? !none : !all) return false;
+    rows += count;
+  }
+  return FilledRows(rows) <= std::min(kMostGraphRows, parts.options.max_rows);
+}
+
+// The rows of a recording: those that are missing belong to a sequence that nobody reads.
+void Model::State::FillUp(Run& run) {
+  const int64_t missing = FilledRows(run.rows()) - run.rows();
+  if (missing > 0) {
+    lists.padding.assign(static_cast<size_t>(missing), 0);
+    const LogitRows wanted =
+        run.batch.sequences.front().logits == LogitRows::kNone ? LogitRows::kNone : LogitRows::kAll;
+    run.batch.Append({.id = pool.padding(), .logits = wanted}, lists.padding, {});
+    run.batch.SetAngles(parts.frequencies);
+  }
+  run.fixed_sequences = run.rows();
+  run.most_tokens =
+      FilledTokens(*std::max_element(run.batch.position.begin(), run.batch.position.end()) + 1);
+}
+
+void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutput* output) {
+  const tensor::StepQueue* steps = memory().steps;
+  if (steps != nullptr) steps->begin(stream());
+  workspace.Begin();
+  FillBatch(chunks, pool, parts.frequencies, &lists.batch);
+  Run run = MakeRun(probe);
+  if (!Recordable(chunks, probe)) return Body(run, output);
+  FillUp(run);
+  const auto chooses = [](const SequenceRows& s) { return s.choose.slot >= 0; };
+  const auto& sequences = lists.batch.sequences;
+  const StepGraphs::Key key{.rows = run.rows(),
+                            .tokens = run.most_tokens,
+                            .head = sequences.front().logits != LogitRows::kNone,
+                            .choose = std::any_of(sequences.begin(), sequences.end(), chooses)};
+  graphs.Run(key, [&](bool lists_alone) {
+    run.idle = lists_alone ? &IdleOps() : nullptr;
+    Body(run, output);
+  });
+}
+
+void Model::State::Body(Run& run, StepOutput* output) {
+  run.ListBatch();
+  Forward(run);
+  TapDrafter(run);
+  Head(run, output);
+}
+
+void Model::State::Forward(Run& run) {
+  const Config& c = run.config();
+  HashEngramRows(run);
+  run.ops().embed({.stream = run.stream(),
+                   .rows = run.rows(),
+                   .streams_n = c.hc_mult,
+                   .hidden = c.hidden_size,
+                   .ids = run.listed.ids,
+                   .newest = run.newest,
+                   .table = run.parts.weights.embed,
+                   .streams = run.ws.streams,
+                   .pre_mix = run.ws.pre_mix});
+  for (int layer = 0; layer < c.num_hidden_layers && run.rows() > 0; ++layer) RunLayer(run, layer);
+}
+
+// The drafter's window rows of every row.
+void Model::State::TapDrafter(Run& run) {
+  if (run.rows() == 0 || !parts.weights.draft.has_value()) return;
+  const Config& c = run.config();
+  const auto width = static_cast<int64_t>(c.dspark_target_layer_ids.size()) * c.hidden_size;
+  Observe(run, static_cast<int>(c.num_hidden_layers), point::kTaps, run.ws.taps,
+          {run.rows(), width});
+  InsertDraftContext(run);
+}
+
+// Logits of the rows asked for. The rows are moved together first, so the head runs on nothing
+// else.
+void Model::State::Head(Run& run, StepOutput* output) {
+  const Config& c = run.config();
+  std::vector<int64_t>& wanted = run.lists.wanted;
+  wanted.clear();
+  for (const SequenceRows& s : run.batch.sequences) {
+    if (s.logits == LogitRows::kNone || s.rows == 0) continue;
+    const int64_t first = s.logits == LogitRows::kAll ? 0 : s.rows - 1;
+    for (int64_t i = first; i < s.rows; ++i) wanted.push_back(s.first_row + i);
+  }
+  logit_rows = static_cast<int64_t>(wanted.size());
+  logits = results.TakeLogits(logit_rows, &output->logits);
+  if (wanted.empty()) return;
+  if (logit_rows < run.rows())
+    run.ws.Compact(run.List(wanted), logit_rows, c, run.ops(), run.stream());
+  run.ops().collapse({.stream = run.stream(),
+                      .rows = logit_rows,
+                      .streams_n = c.hc_mult,
+                      .hidden = c.hidden_size,
+                      .streams = run.ws.streams,
+                      .pre_mix = run.ws.pre_mix,
+                      .norm_weight = run.parts.weights.norm,
+                      .norm_eps = c.rms_norm_eps,
+                      .normed = run.ws.normed});
+  const kernels::Projection head{.weight = run.parts.weights.head, .out_f32 = logits};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = logit_rows,
+                    .in = c.hidden_size,
+                    .x = run.ws.normed,
+                    .projections = {&head, 1}});
+  Observe(run, static_cast<int>(c.num_hidden_layers), point::kLogits, logits,
+          {logit_rows, c.vocab_size});
+  ChooseTokens(run);
+}
+
+// A device chooses tokens for the sequences that ask for it.
+void Model::State::ChooseTokens(Run& run) {
+  std::vector<kernels::ChooseRow>& choices = run.lists.choices;
+  choices.clear();
+  bool any = false;
+  for (const SequenceRows& s : run.batch.sequences) {
+    if (s.logits == LogitRows::kNone || s.rows == 0) continue;
+    if (s.logits == LogitRows::kAll)
+      choices.resize(choices.size() + static_cast<size_t>(s.rows) - 1);
+    choices.push_back(s.choose);
+    any |= s.choose.slot >= 0;
+  }
+  if (!any) return;
+  run.ops().choose({.stream = run.stream(),
+                    .rows = logit_rows,
+                    .vocab = run.config().vocab_size,
+                    .logits = logits,
+                    .choices = run.List(choices),
+                    .newest = results.newest(),
+                    .tokens = results.chosen()});
+}
+
+void Model::State::Commit(std::span<const Chunk> chunks) {
+  for (const Chunk& chunk : chunks) {
+    pool.Commit(chunk.sequence,
+                pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size()));
+  }
+}
+
+namespace {
+
+int64_t LogitRowsOf(std::span<const Chunk> chunks) {
+  int64_t rows = 0;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.logits == LogitRows::kLast) ++rows;
+    if (chunk.logits == LogitRows::kAll) rows += static_cast<int64_t>(chunk.tokens.size());
+  }
+  return rows;
+}
+
+}  // namespace
+
+Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {
+  State& s = *state_;
+  TW_CHECK_EQ(s.results.under_way(), 0);
+  TW_TRY(s.CheckStep(chunks));
+  s.Enqueue(chunks, probe, output);
+  output->rows = LogitRowsOf(chunks);
+  output->logits.resize(static_cast<size_t>(output->rows * config().vocab_size));
+  s.results.FetchLogits(&output->logits);
+  TW_TRY(s.memory().synchronize(s.stream()));
+  s.Commit(chunks);
+  return {};
+}
+
+bool Model::CanLaunch(int64_t logit_rows) const {
+  const State& s = *state_;
+  return s.memory().steps != nullptr && s.parts.options.ops->choose != nullptr &&
+         logit_rows <= std::min(kMostGraphRows, options().max_rows);
+}
+
+Status Model::Launch(std::span<const Chunk> chunks) {
+  State& s = *state_;
+  TW_CHECK(CanLaunch(LogitRowsOf(chunks)));
+  TW_CHECK_LT(s.results.under_way(), 2);
+  TW_TRY(s.CheckStep(chunks));
+  StepOutput nothing;
+  s.Enqueue(chunks, nullptr, &nothing);
+  bool chosen = false, logits = false;
+  for (const Chunk& chunk : chunks) {
+    chosen |= chunk.choose.slot >= 0;
+    logits |= chunk.choose.slot < 0 && chunk.logits != LogitRows::kNone;
+  }
+  s.results.Launched(LogitRowsOf(chunks), logits, chosen);
+  s.memory().steps->end(s.stream());
+  s.Commit(chunks);
+  return {};
+}
+
+bool Model::Done() const { return state_->memory().steps->done(state_->stream()); }
+
+Status Model::Collect(StepOutput* output) {
+  State& s = *state_;
+  TW_CHECK_GT(s.results.under_way(), 0);
+  const Status status = s.memory().steps->wait(s.stream());
+  s.results.Collect(output);
+  return status;
+}
+
+Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe) {
+  State& s = *state_;
+  if (!has_draft()) return base::Unsupported("this checkpoint was loaded without its draft module");
+  if (static_cast<int64_t>(requests.size()) * config().dspark_block_size > options().max_rows) {
+    return base::InvalidArgument(
+        fmt::format("{} draft blocks exceed {} rows", requests.size(), options().max_rows));
+  }
+  for (const DraftRequest& request : requests) {
+    if (s.pool.length(request.sequence) == 0)
+      return base::FailedPrecondition("a draft needs at least one token before");
+    if (request.token < 0 || request.token >= config().vocab_size) {
+      return base::InvalidArgument(
+          fmt::format("token id {} is outside the vocabulary", request.token));
+    }
+  }
+  output->tokens.clear();
+  output->confidence.clear();
+  output->logits.clear();
+  if (requests.empty()) return {};
+  FillDraftBatch(requests, s.pool, s.parts, &s.lists);
+  if (s.memory().steps != nullptr) s.memory().steps->begin(s.stream());
+  s.workspace.Begin();
+  Run run = s.MakeRun(probe);
+  DraftBlock(run, requests, output);
+  return run.memory().synchronize(run.stream());
+}
+
+}  // namespace thalweg::model

@@ -1,0 +1,202 @@
+// Four layers of released sizes on the device against the processor's exact backend: each layer is
+// given the processor's streams, and what it makes of them agrees; experts are the same wherever
+// the router's margin is wider than rounding.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/rng.h"
+#include "base/thread_team.h"
+#include "checkpoint/synth.h"
+#include "kernels/backends.h"
+#include "model/model.h"
+#include "tests/device/device.h"
+
+namespace thalweg::tests {
+namespace {
+
+namespace fs = std::filesystem;
+using checkpoint::Config;
+using model::point::kPreMixOut;
+using model::point::kRouterExperts;
+using model::point::kRouterWeights;
+using model::point::kStreamsOut;
+
+constexpr int64_t kLayers = 4;
+constexpr int64_t kExperts = 16;
+constexpr int64_t kVocab = 4096;
+constexpr int64_t kPrompt = 300;  // beyond the window, with whole and half groups
+constexpr double kLeastCosine = 0.9999;
+constexpr double kMargin = 0.02;  // of a router weight: less may fall either way
+
+// One layer of each kind: window alone, owner of ratio 2, owner of ratio 1, one that reuses it.
+Config FewLayers() {
+  Config c = Config::Load(THALWEG_SOURCE_DIR "/tests/data/released_config.json").value();
+  const Config none;
+  c.num_hidden_layers = kLayers;
+  c.n_routed_experts = kExperts;
+  c.vocab_size = kVocab;
+  c.compress_ratios = {0, 2, 1, 1};
+  c.kv_source_layer_ids = {1, 2};
+  c.index_source_layer_ids = {1, 2};
+  c.candidate_source_layer_id = 2;
+  c.engram_layer_ids.clear();
+  c.engram_num_embeddings.clear();
+  c.engram_max_ngram_size = none.engram_max_ngram_size;
+  c.num_nextn_predict_layers = 0;
+  c.dspark_block_size = 0;
+  c.dspark_target_layer_ids.clear();
+  c.vision = none.vision;
+  return c;
+}
+
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("thalweg-layers-" + std::to_string(getpid()))) {}
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  fs::path checkpoint() const { return path_ / "checkpoint"; }
+
+ private:
+  fs::path path_;
+};
+
+using Key = std::pair<int, std::string>;
+using Bytes = std::vector<std::byte>;
+
+bool Wanted(std::string_view point) {
+  return point == kStreamsOut || point == kPreMixOut || point == kRouterExperts ||
+         point == kRouterWeights;
+}
+
+// Keeps what the processor made.
+class Recorder : public model::Probe {
+ public:
+  bool Wants(int, std::string_view point) const override { return Wanted(point); }
+  void See(int layer, std::string_view point, const tensor::MutableView& view) override {
+    seen_[{layer, std::string(point)}].assign(view.data,
+                                              view.data + static_cast<size_t>(view.bytes()));
+  }
+  const Bytes& At(int layer, std::string_view point) const {
+    return seen_.at({layer, std::string(point)});
+  }
+
+ private:
+  std::map<Key, Bytes> seen_;
+};
+
+double Cosine(const tensor::BF16* a, const tensor::BF16* b, int64_t count) {
+  double ab = 0, aa = 0, bb = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double x = tensor::ToFloat(a[i]), y = tensor::ToFloat(b[i]);
+    ab += x * y;
+    aa += x * x;
+    bb += y * y;
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+// Compares what the device made, and gives the next layer what the processor made.
+class Comparer : public model::Probe {
+ public:
+  Comparer(const Recorder& wanted, const Config& config) : wanted_(wanted), c_(config) {}
+  bool Wants(int, std::string_view point) const override { return Wanted(point); }
+  void See(int layer, std::string_view point, const tensor::MutableView& view) override {
+    const Bytes& wanted = wanted_.At(layer, point);
+    ASSERT_EQ(wanted.size(), static_cast<size_t>(view.bytes()));
+    if (point == kStreamsOut) CompareStreams(layer, wanted, view);
+    if (point == kRouterExperts) CompareExperts(layer, wanted, view);
+    if (point == kStreamsOut || point == kPreMixOut)
+      std::copy(wanted.begin(), wanted.end(), view.data);
+  }
+  int64_t layers() const { return layers_; }
+
+ private:
+  void CompareStreams(int layer, const Bytes& wanted, const tensor::MutableView& view) {
+    const int64_t width = c_.hc_mult * c_.hidden_size;
+    const auto* a = reinterpret_cast<const tensor::BF16*>(wanted.data());
+    const auto* b = reinterpret_cast<const tensor::BF16*>(view.data);
+    double least = 1;
+    for (int64_t r = 0; r < view.shape[0]; ++r) {
+      if (same_experts_[static_cast<size_t>(r)])
+        least = std::min(least, Cosine(a + r * width, b + r * width, width));
+    }
+    EXPECT_GT(least, kLeastCosine) << "layer " << layer;
+    ++layers_;
+  }
+
+  // An expert that only one of them chose was a near tie: the weights of those that differ are the
+  // smallest ones.
+  void CompareExperts(int layer, const Bytes& wanted, const tensor::MutableView& view) {
+    const int64_t topk = view.shape[1];
+    const auto* a = reinterpret_cast<const int32_t*>(wanted.data());
+    const auto* b = reinterpret_cast<const int32_t*>(view.data);
+    const auto* weights = reinterpret_cast<const float*>(wanted_.At(layer, kRouterWeights).data());
+    same_experts_.assign(static_cast<size_t>(view.shape[0]), true);
+    int64_t different = 0;
+    for (int64_t r = 0; r < view.shape[0]; ++r, a += topk, b += topk, weights += topk) {
+      if (std::equal(a, a + topk, b)) continue;
+      same_experts_[static_cast<size_t>(r)] = false;
+      ++different;
+      const float smallest = *std::min_element(weights, weights + topk);
+      for (int64_t i = 0; i < topk; ++i) {
+        if (std::find(b, b + topk, a[i]) != b + topk) continue;
+        EXPECT_LT(weights[i], smallest * (1 + kMargin)) << "layer " << layer << " row " << r;
+      }
+    }
+    EXPECT_LE(different, view.shape[0] / 50) << "layer " << layer;
+  }
+
+  const Recorder& wanted_;
+  const Config& c_;
+  std::vector<bool> same_experts_;
+  int64_t layers_ = 0;
+};
+
+class DeviceLayers : public OnDevice {};
+
+TEST_F(DeviceLayers, AgreeWithTheProcessor) {
+  const Config config = FewLayers();
+  const Folder folder;
+  ASSERT_TRUE(
+      checkpoint::WriteSynthetic(config, folder.checkpoint(), {.seed = 4, .tokenizer = false})
+          .ok());
+  const auto checkpoint = checkpoint::Checkpoint::Open(folder.checkpoint());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
+  const base::ThreadTeam team(static_cast<int>(std::min(16u, std::thread::hardware_concurrency())));
+  std::vector<int32_t> tokens;
+  for (uint32_t i = 0; i < kPrompt; ++i)
+    tokens.push_back(static_cast<int32_t>(base::Philox4x32({i, 0, 0, 0}, {4, 4})[0] % kVocab));
+
+  const auto run = [&](const kernels::Ops& ops, model::Probe* probe) {
+    model::ModelOptions options;
+    options.ops = &ops;
+    options.team = &team;
+    options.max_rows = kPrompt;
+    options.max_tokens = 512;
+    auto model = model::Model::Load(*checkpoint, options);
+    ASSERT_TRUE(model.ok()) << model.status().ToString();
+    const kvpool::SequenceId id = (*model)->pool().Open().value();
+    const model::Chunk chunk{.sequence = id, .tokens = tokens};
+    model::StepOutput out;
+    const Status status = (*model)->Step({&chunk, 1}, &out, probe);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  };
+  Recorder recorder;
+  run(kernels::CpuOps(kernels::Numerics::kExact), &recorder);
+  Comparer comparer(recorder, config);
+  run(ops(), &comparer);
+  EXPECT_EQ(comparer.layers(), kLayers);
+}
+
+}  // namespace
+}  // namespace thalweg::tests
