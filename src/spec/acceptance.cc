@@ -125,7 +125,7 @@ Accepted Accept(const VerifyBlock& block, sampling::SequenceState* state,
                 sampling::Scratch* scratch, LawBuffers* buffers) {
   CheckBlock(block, static_cast<size_t>(state->vocab()));
   const auto usable = static_cast<size_t>(UsableDrafts(block.drafts, state->vocab()));
-  Accepted out;
+  Accepted out = {.verified = static_cast<int64_t>(usable)};
   for (size_t row = 0; row < static_cast<size_t>(block.rows); ++row) {
     const bool drafted = row < usable;
     auto sample = SampleOf(block, row, drafted, *state, scratch, buffers);
@@ -138,6 +138,7 @@ Accepted Accept(const VerifyBlock& block, sampling::SequenceState* state,
     state->Append(made.token);
     const bool accepted = drafted && made.token == block.drafts[row];
     out.drafts += accepted ? 1 : 0;
+    if (accepted && made.end != step::TokenEnd::kNone) out.verified = out.drafts;
     if (!accepted || made.end != step::TokenEnd::kNone) return out;
   }
   return out;

@@ -58,6 +58,9 @@ struct Accepted {
   // Tokens that come out, in order; the last may be without a token (fulfilled).
   std::vector<sampling::RowSample> samples = {};
   int64_t drafts = 0;  // of them, those that were drafted
+  // Drafts whose fate is known, for calibration and planning: all that were there, or, where the
+  // sequence ends with an accepted one, those up to it.
+  int64_t verified = 0;
   // Of the row behind the samples, where it failed; what came before is as good as ever.
   Status status = {};
 };

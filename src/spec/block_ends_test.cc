@@ -68,6 +68,7 @@ TEST(BlockEnds, AtTheFirstWrongDraft) {
     step.drafts[wrong] = 30;
     const Accepted a = step.Run();
     EXPECT_EQ(a.drafts, static_cast<int64_t>(wrong));
+    EXPECT_EQ(a.verified, 5);
     EXPECT_EQ(a.samples.size(), wrong + 1);
     EXPECT_EQ(a.samples.back().token, static_cast<int32_t>(wrong) + 1);
   }
@@ -89,6 +90,7 @@ TEST(BlockEnds, AtAnEndToken) {
     EXPECT_EQ(TokensOf(a), (std::vector<int32_t>{1, 2, 3}));
     EXPECT_EQ(a.samples.back().end, stop ? TokenEnd::kStopToken : TokenEnd::kEndToken);
     EXPECT_EQ(a.drafts, 3);
+    EXPECT_EQ(a.verified, 3);  // the other two were never in question
     EXPECT_EQ(step.state->tokens().size(), 4u);
   }
 }
@@ -188,6 +190,7 @@ TEST(BlockEnds, BeforePlaceholdersAndTokensThatDoNotExist) {
     EXPECT_TRUE(a.status.ok());
     EXPECT_EQ(TokensOf(a), (std::vector<int32_t>{1, 2}));
     EXPECT_EQ(a.drafts, 1);
+    EXPECT_EQ(a.verified, 1);
   }
   EXPECT_EQ(UsableDrafts(std::vector<int32_t>{-1, 2}, kVocab), 0);
   EXPECT_EQ(UsableDrafts({}, kVocab), 0);

@@ -41,7 +41,7 @@ struct StepDrafts {
 // What a step brought for one sequence.
 struct DraftOutcome {
   uint64_t sequence = 0;
-  int64_t verified = 0;  // drafts that were verified, and how many of them came out
+  int64_t verified = 0;  // Accepted::verified and Accepted::drafts
   int64_t accepted = 0;
   std::span<const float> verified_confidences = {};  // raw; of the block that was verified
   std::span<const float> next_confidences = {};      // raw; of the block drafted behind the step

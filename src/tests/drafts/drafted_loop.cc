@@ -93,8 +93,7 @@ Status DraftedLoop::Verify(const std::vector<size_t>& live,
     ++s.steps;
     const auto made = static_cast<int64_t>(accepted.samples.size());
     if (!drafts.empty())
-      s.verified.push_back(
-          {s.block.confidences, static_cast<int64_t>(drafts.size()), accepted.drafts});
+      s.verified.push_back({s.block.confidences, accepted.verified, accepted.drafts});
     Take(&s, std::move(accepted));
     TW_TRY(session_.model->pool().Truncate(s.sequence.id(), start + made));
   }
