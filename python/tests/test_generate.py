@@ -180,7 +180,8 @@ class Errors(Shared):
                 self.assertRegex(self.llm.generate("x", params)[0].outputs[0].text, "^[a-c]{3}$")
         schema = {"type": "object", "properties": {"n": {"type": "integer", "maximum": 9, "minimum": 0}},
                   "required": ["n"], "additionalProperties": False}
-        params = SamplingParams(seed=2, max_tokens=60, so_args={"type": "json_schema", "content": schema})
+        asked = {"type": "json_schema", "content": schema, "whitespace": "compact"}
+        params = SamplingParams(seed=2, max_tokens=60, so_args=asked)
         self.assertIn(json.loads(self.llm.generate("x", params)[0].outputs[0].text)["n"], range(10))
         with self.assertRaises(thalweg.Error) as caught:
             self.llm.generate("x", SamplingParams(so_args={"type": "regex", "content": "("}))

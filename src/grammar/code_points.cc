@@ -158,6 +158,9 @@ RegexId CodePoints(uint32_t first, uint32_t last, CharacterEncoding encoding, Re
 }
 
 RegexId CharacterOf(const icu::UnicodeSet& set, CharacterEncoding encoding, RegexArena* arena) {
+  constexpr int64_t kStepsOfARange = 20;  // measured: what a range costs, in steps of the arena
+  arena->Charge(kStepsOfARange * set.getRangeCount());
+  if (arena->exhausted()) return kNothing;
   std::vector<RegexId> choices;
   for (int32_t i = 0; i < set.getRangeCount(); ++i) {
     AddRange(static_cast<uint32_t>(set.getRangeStart(i)), static_cast<uint32_t>(set.getRangeEnd(i)),

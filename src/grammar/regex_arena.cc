@@ -175,6 +175,7 @@ void RegexArena::LimitWork(int64_t steps) {
   state_->exhausted = false;
 }
 
+void RegexArena::Charge(int64_t steps) { state_->Spend(steps); }
 bool RegexArena::exhausted() const { return state_->exhausted; }
 int64_t RegexArena::size() const { return static_cast<int64_t>(state_->nodes.size()); }
 

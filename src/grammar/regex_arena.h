@@ -89,6 +89,7 @@ class RegexArena {
   // an expression looked at each) every operation answers kNothing, which is wrong, and exhausted()
   // is true until the next LimitWork: what was computed meanwhile must be thrown away.
   void LimitWork(int64_t steps);
+  void Charge(int64_t steps);  // for work outside that makes expressions
   bool exhausted() const;
 
   int64_t size() const;   // expressions

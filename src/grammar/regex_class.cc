@@ -72,17 +72,19 @@ uint32_t RegexCursor::TakeCodePoint() {
 
 // \d \w \s and their complements. ECMA's \s is Unicode's; RE2's is ASCII without \v.
 std::optional<icu::UnicodeSet> RegexCursor::NamedSet(char letter) const {
-  switch (letter) {
-    case 'd': return SetOf("[0-9]");
-    case 'D': return SetOf("[^0-9]");
-    case 'w': return SetOf("[0-9A-Za-z_]");
-    case 'W': return SetOf("[^0-9A-Za-z_]");
-    case 's':
-      return SetOf(ecma() ? "[\\u0009-\\u000D\\u2028\\u2029\\uFEFF\\p{Zs}]"
-                          : "[\\u0009\\u000A\\u000C\\u000D\\u0020]");
-    case 'S': return icu::UnicodeSet(*NamedSet('s')).complement();
+  static const icu::UnicodeSet digits = SetOf("[0-9]");
+  static const icu::UnicodeSet words = SetOf("[0-9A-Za-z_]");
+  static const icu::UnicodeSet ascii_spaces = SetOf("[\\u0009\\u000A\\u000C\\u000D\\u0020]");
+  static const icu::UnicodeSet spaces = SetOf("[\\u0009-\\u000D\\u2028\\u2029\\uFEFF\\p{Zs}]");
+  icu::UnicodeSet set;
+  switch (letter | 0x20) {
+    case 'd': set = digits; break;
+    case 'w': set = words; break;
+    case 's': set = ecma() ? spaces : ascii_spaces; break;
     default: return std::nullopt;
   }
+  const bool upper = letter < 'a';
+  return upper ? set.complement() : set;
 }
 
 std::optional<uint32_t> RegexCursor::ControlCharacter(char letter) const {
@@ -159,12 +161,18 @@ Result<icu::UnicodeSet> RegexCursor::TakeProperty(bool negative) {
   for (const char c : name) {
     if (!IsAsciiLetterOrDigit(c) && c != '_' && c != '=' && c != ' ' && c != '-') name.clear();
   }
+  const auto known = properties_.find(name);
+  if (known != properties_.end()) {
+    icu::UnicodeSet set = known->second;
+    return negative ? set.complement() : set;
+  }
   UErrorCode error = U_ZERO_ERROR;
   const std::string pattern = "[\\p{" + name + "}]";
   icu::UnicodeSet set(icu::UnicodeString::fromUTF8(pattern), error);
   if (name.empty() || U_FAILURE(error)) {
     return Error("no Unicode property of this name; \\p{L}, \\p{Lu} or \\p{Greek} are some");
   }
+  properties_.emplace(name, set);
   return negative ? set.complement() : set;
 }
 

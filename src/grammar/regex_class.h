@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/status.h"
 #include "grammar/regex_syntax.h"
@@ -22,6 +24,7 @@ class RegexCursor {
   bool done() const { return offset_ >= pattern_.size(); }
   bool ecma() const { return dialect_ == RegexDialect::kSearch; }
   std::string_view rest() const { return pattern_.substr(offset_); }
+  std::string_view From(size_t start) const { return pattern_.substr(start, offset_ - start); }
   char Peek() const { return done() ? '\0' : pattern_[offset_]; }
   void Skip(size_t bytes) { offset_ += bytes; }
   bool TakeIf(std::string_view text);
@@ -50,6 +53,7 @@ class RegexCursor {
   std::string_view pattern_;
   RegexDialect dialect_;
   size_t offset_ = 0;
+  std::unordered_map<std::string, icu::UnicodeSet> properties_;  // looked up so far
 };
 
 // Adds what differs from a member by case alone (simple case folding).

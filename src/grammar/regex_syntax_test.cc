@@ -98,25 +98,25 @@ void CompareWithRe2(const std::string& pattern, const std::vector<std::string>& 
 TEST(RegexSyntax, WholeMatchesAreThoseOfRe2) {
   const auto texts = Texts({"a", "b", "\n", "\xC3\xA9"}, 4);
   Verdicts verdicts;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < 800; ++seed) {
     CompareWithRe2(PatternMaker(seed, false).Choices(2), texts, &verdicts);
     if (testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_GT(verdicts.patterns, 1200);
+  EXPECT_GT(verdicts.patterns, 600);
   EXPECT_EQ(verdicts.refused, 0);
-  EXPECT_GT(verdicts.matches, 20000);
+  EXPECT_GT(verdicts.matches, 10000);
 }
 
 TEST(RegexSyntax, AnchorsAndWordBordersAreThoseOfRe2) {
   const auto texts = Texts({"a", "B", " ", "\n"}, 4);
   Verdicts verdicts;
-  for (uint64_t seed = 0; seed < 1500; ++seed) {
+  for (uint64_t seed = 0; seed < 800; ++seed) {
     CompareWithRe2(PatternMaker(seed, true).Choices(2), texts, &verdicts);
     if (testing::Test::HasFatalFailure()) return;
   }
-  EXPECT_GT(verdicts.patterns, 1200);
+  EXPECT_GT(verdicts.patterns, 600);
   EXPECT_LT(verdicts.refused, verdicts.patterns / 4);
-  EXPECT_GT(verdicts.matches, 5000);
+  EXPECT_GT(verdicts.matches, 2500);
 }
 
 TEST(RegexSyntax, SearchIsAMatchSomewhere) {
@@ -230,6 +230,7 @@ TEST(RegexSyntax, HostilePatternsEndSoon) {
   EXPECT_FALSE(ErrorOf(Times("(", 100) + "^a" + Times("){16}", 100)).ok());
   EXPECT_TRUE(ErrorOf(Times("ax|[ab]c|a?b|", 20000)).ok());
   EXPECT_TRUE(ErrorOf("[" + Times("\\p{L}\\w", 1000) + "]").ok());
+  EXPECT_TRUE(ErrorOf(Times("\\p{L}.\\D", 20000)).ok());
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 #include "grammar/code_points.h"
@@ -66,6 +68,8 @@ class TreeParser {
     if (flags_.fold_case) FoldCase(&set);
     return Language(CharacterOf(set, encoding_, arena_));
   }
+  // The same for a set that is written as the text from `start` on: made once for each text.
+  RegexTree OneOf(icu::UnicodeSet set, size_t start);
   RegexTree Assert(RegexTree::Assertion assertion) const {
     RegexTree tree;
     tree.kind = RegexTree::Kind::kAssertion;
@@ -81,7 +85,17 @@ class TreeParser {
   const Limits& limits_;
   RegexArena* arena_;
   Flags flags_;
+  std::unordered_map<std::string, RegexId> sets_;  // by how they are written
 };
+
+RegexTree TreeParser::OneOf(icu::UnicodeSet set, size_t start) {
+  std::string written(cursor_.From(start));
+  written += flags_.fold_case ? 'i' : '-';
+  written += flags_.dot_is_all ? 's' : '-';
+  const auto [known, added] = sets_.try_emplace(std::move(written), kNothing);
+  if (added) known->second = OneOf(std::move(set)).regex;
+  return Language(known->second);
+}
 
 Status TreeParser::CheckSize() const {
   if (!arena_->exhausted() && arena_->size() <= limits_.expressions) return {};
@@ -146,12 +160,10 @@ Result<RegexTree> TreeParser::TakeAtom(int64_t depth) {
   const size_t start = cursor_.offset();
   if (cursor_.TakeIf("(")) return TakeGroup(depth);
   if (cursor_.TakeIf("[")) {
-    TW_ASSIGN(const icu::UnicodeSet set, cursor_.TakeClass(flags_.fold_case));
-    return Language(CharacterOf(set, encoding_, arena_));
+    TW_ASSIGN(icu::UnicodeSet set, cursor_.TakeClass(flags_.fold_case));
+    return OneOf(std::move(set), start);
   }
-  if (cursor_.TakeIf(".")) {
-    return Language(CharacterOf(DotSet(dialect_, flags_.dot_is_all), encoding_, arena_));
-  }
+  if (cursor_.TakeIf(".")) return OneOf(DotSet(dialect_, flags_.dot_is_all), start);
   if (cursor_.TakeIf("^")) {
     return Assert(flags_.lines ? Assertion::kLineStart : Assertion::kTextStart);
   }
@@ -186,8 +198,9 @@ Result<RegexTree> TreeParser::TakeBackslash() {
   } else if (cursor_.Peek() == 'k') {
     return RegexUnsupported(cursor_.offset(), "back-references are not regular");
   }
+  const size_t start = cursor_.offset() - 1;
   TW_ASSIGN(icu::UnicodeSet set, cursor_.TakeEscape(false));
-  return OneOf(std::move(set));
+  return OneOf(std::move(set), start);
 }
 
 // After `(`.

@@ -95,6 +95,7 @@ class IndexRow {
                       &keys_,
                       &sequence,
                       &visible_,
+                      0,
                       restrict_to,
                       make,
                       selection.data()});

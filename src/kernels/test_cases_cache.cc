@@ -291,6 +291,7 @@ class IndexSelectCase : public RowOp {
                       keys.data(),
                       sequence.data(),
                       visible.data(),
+                      0,
                       restrict_ ? &restrict_to : nullptr,
                       make_ ? &make : nullptr,
                       selection.data()});
@@ -335,6 +336,7 @@ class EngramCase : public RowOp {
                        kColumns,
                        kWidth,
                        table_rows.data(),
+                       false,
                        codes_.data(),
                        scales_.data(),
                        RowFormat::kFp8E8M0,

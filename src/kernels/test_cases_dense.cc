@@ -269,8 +269,15 @@ class StreamsCase : public RowOp {
     for (const int r : rows) ids.push_back(r);
     std::vector<BF16> embedded(streams.size());
     std::vector<float> first_mix(mix.size());
-    ops.embed(
-        {{&team}, m, kN, kHidden, ids.data(), streams_.data(), embedded.data(), first_mix.data()});
+    ops.embed({{&team},
+               m,
+               kN,
+               kHidden,
+               ids.data(),
+               nullptr,
+               streams_.data(),
+               embedded.data(),
+               first_mix.data()});
     RowOutputs out(rows.size());
     Append(&out, collapsed, kHidden);
     Append(&out, normed, kHidden);

@@ -41,17 +41,6 @@ double Mix(double low, double high, double share) { return low + (high - low) * 
 
 }  // namespace
 
-std::vector<CostPoint> StepsToMeasure(int64_t max_sequences, int64_t max_rows, int64_t drafts) {
-  std::vector<CostPoint> points;
-  const int64_t most = std::min(max_sequences, max_rows);
-  for (int64_t n = 1; n <= most; n = n < most && 2 * n > most ? most : 2 * n) {
-    const int64_t width = std::min(1 + drafts, max_rows / n);
-    for (int64_t w = 1; w <= width; ++w) points.push_back({.sequences = n, .rows = n * w});
-    if (n * width < max_rows) points.push_back({.sequences = n, .rows = max_rows});
-  }
-  return points;
-}
-
 CostTable::CostTable(const CostProfile& profile) : graph_rows_(profile.graph_rows) {
   TW_CHECK(CheckProfile(profile).ok());
   for (const CostPoint& p : profile.steps) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,17 @@ struct CostProfile {
 // Steps that are worth measuring: powers of two of sequences up to the most and the most itself,
 // each with 1 to 1 + drafts rows a sequence, and with the rows of a full step. Times are 0.
 std::vector<CostPoint> StepsToMeasure(int64_t max_sequences, int64_t max_rows, int64_t drafts);
+
+// How long a step and a draft take, once; whoever has the model and a clock.
+struct CostTimer {
+  std::function<Result<double>(const CostPoint&)> step = {};
+  std::function<Result<double>(int64_t sequences)> draft = {};
+};
+// Measures StepsToMeasure, and drafting for the same numbers of sequences: the median of
+// kMeasurements each. Errors: the timer's; kInternal when it answers with times that are none.
+inline constexpr int kMeasurements = 5;
+Result<CostProfile> MeasureCosts(int64_t max_sequences, int64_t max_rows, int64_t drafts,
+                                 const CostTimer& timer);
 
 // kInvalidArgument names what is wrong: times that are no times, too many points, two at one place.
 Status CheckProfile(const CostProfile& profile);

@@ -154,6 +154,27 @@ TEST(StepsToMeasure, AreStepsThatCanBe) {
   }
 }
 
+TEST(MeasureCosts, TakesMediansAndPassesErrorsOn) {
+  int64_t asked = 0;
+  CostTimer timer;
+  // One of five is an outlier.
+  timer.step = [&](const CostPoint& p) -> Result<double> {
+    return ++asked % 5 == 2 ? 100.0
+                            : static_cast<double>(p.rows) + 0.5 * static_cast<double>(p.sequences);
+  };
+  timer.draft = [&](int64_t n) -> Result<double> { return 0.125 * static_cast<double>(n); };
+  const auto profile = MeasureCosts(8, 64, 5, timer);
+  ASSERT_TRUE(profile.ok()) << profile.status().ToString();
+  EXPECT_EQ(asked, 5 * static_cast<int64_t>(profile->steps.size()));
+  const CostTable table(*profile);
+  EXPECT_NEAR(table.StepSeconds(4, 24), 26, 1e-12);
+  EXPECT_NEAR(table.DraftSeconds(8), 1, 1e-12);
+  timer.draft = [](int64_t) -> Result<double> { return base::ResourceExhausted("no blocks"); };
+  EXPECT_EQ(MeasureCosts(8, 64, 5, timer).status().code(), base::Code::kResourceExhausted);
+  timer.draft = [](int64_t) -> Result<double> { return -1.0; };
+  EXPECT_EQ(MeasureCosts(8, 64, 5, timer).status().code(), base::Code::kInternal);
+}
+
 class CostFile : public testing::Test {
  protected:
   void SetUp() override {

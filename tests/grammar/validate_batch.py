@@ -39,7 +39,7 @@ def main():
         results = [json.loads(line) for line in answers.read_text().splitlines()]
     counts, wrong = collections.Counter(), []
     for result in results:
-        schema = json.loads((corpus / result["id"].split("#")[0]).read_text())["schema"]
+        schema = json.loads((corpus / result["custom_id"].split("#")[0]).read_text())["schema"]
         if "error" in result:
             kind = "refused" if result["error"]["code"] == "unsupported" else "failed"
         elif result["finish_reason"] != "stop":

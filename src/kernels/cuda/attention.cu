@@ -2,13 +2,12 @@
 // softmax over blocks of 64 slots with the running maximum starting at -1e30, probabilities rounded
 // to bf16 before they meet the values, fp32 sums. A block of threads has some heads of one row, and
 // a head's sums run in one order however many heads share a block.
-#include <vector>
-
+#include "kernels/cuda/attention_few.cuh"
+#include "kernels/cuda/attention_job.cuh"
+#include "kernels/cuda/attention_many.cuh"
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/fragments.cuh"
-#include "kernels/cuda/launch.h"
-#include "kernels/cuda/pages.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -19,37 +18,10 @@ constexpr int kKnown = 16;     // blocks whose slots are found at a time
 constexpr int kHeadTile = 16;  // rows of the matrix instruction
 constexpr int kManyTiles = 4;  // head tiles of a block of threads where rows are many
 constexpr int64_t kManyRows = 64;
+constexpr int64_t kFewRows = 24;  // up to which a row has many blocks, at the released shape
 constexpr int kPad = 8;           // values behind each shared row: rows start in different banks
 constexpr int kPiece = 16;        // bytes that are copied at a time
 constexpr int kHeadThreads = 16;  // that share the softmax of a head
-constexpr float kFirstMaximum = -1e30f;
-
-struct AttentionJob {
-  AttentionParams p;  // its lists on the device
-  DeviceRotation rotation;
-  int64_t window_bytes = 0;  // of a window row
-  RowFormat selected_format = RowFormat::kBF16;
-  int64_t selected_bytes = 0;  // of a selected row
-};
-
-// The row in a slot, null where it is masked: the window from its oldest position upwards, then the
-// selection.
-__device__ const uint8_t* FindRow(const AttentionJob& job, int64_t row, int64_t slot) {
-  const AttentionParams& p = job.p;
-  if (slot < p.window) {
-    const WindowKeys keys = p.window_keys[p.row_sequence[row]];
-    const int64_t end = p.window_end[row];
-    const int64_t position = max(static_cast<int64_t>(0), end - p.window + 1) + slot;
-    if (position > end || position < keys.floor) return nullptr;
-    return position >= keys.chunk_begin
-               ? keys.chunk + (position - keys.chunk_begin) * job.window_bytes
-               : keys.ring + position % keys.ring_rows * job.window_bytes;
-  }
-  const int64_t i = slot - p.window;
-  if (p.selected_rows == nullptr || i >= p.topk) return nullptr;
-  const int64_t entry = p.selection[row * p.topk + i];
-  return entry < 0 ? nullptr : RowAt(p.selected_rows[p.row_sequence[row]], entry);
-}
 
 // Values [unit * 16, + 16) of an encoded row, as pairs of bf16.
 __device__ void DecodeUnit(RowFormat format, const uint8_t* row, int64_t width, int unit,
@@ -395,20 +367,24 @@ void LaunchWidth(const AttentionJob& job, Queue* queue) {
   many ? Launch<kWidth, kManyTiles>(job, queue) : Launch<kWidth, 1>(job, queue);
 }
 
-AttentionJob StageJob(const AttentionParams& p, Queue* queue) {
-  AttentionJob job{p, StageRotation(queue, p.rotation, p.rows),
-                   tensor::RowBytes(p.window_format, p.width)};
-  const int32_t* row_sequence = queue->OnHost(p.row_sequence);
-  const int64_t sequences = SequencesOf(row_sequence, p.rows);
-  job.p.row_sequence = queue->Stage(p.row_sequence, p.rows);
-  job.p.window_end = queue->Stage(p.window_end, p.rows);
-  job.p.window_keys = queue->Stage(p.window_keys, sequences);
-  if (p.selected_rows != nullptr) {
-    job.p.selected_rows = StagePages(queue, p.selected_rows, sequences);
-    job.selected_format = queue->OnHost(p.selected_rows)[row_sequence[0]].format;
-    job.selected_bytes = tensor::RowBytes(job.selected_format, p.width);
+// Whether the call has the released shape, for which there are kernels of warpgroups, and the
+// device has those. Bits differ between these kernels and the general one, and not with the number
+// of rows.
+bool IsReleasedShape(const AttentionJob& job) {
+  const AttentionParams& p = job.p;
+  const bool selects = p.selected_rows != nullptr;
+  return p.width == kTileWidth && p.heads % kTileRows == 0 && p.window % kTileRows == 0 &&
+         (!selects || p.topk % kTileRows == 0) && p.window + (selects ? p.topk : 0) <= kMostSlots &&
+         p.window_format == RowFormat::kFp8E8M0 &&
+         (!selects || job.selected_format == RowFormat::kFp4E4M3) && HasWarpgroups();
+}
+
+void AttendReleasedShape(const AttentionJob& job, Queue* queue) {
+  if (job.p.rows <= kFewRows) {
+    LaunchFewRows(job, queue);
+  } else {
+    LaunchManyRows<AttentionPart::kWhole>(job, queue);
   }
-  return job;
 }
 
 }  // namespace
@@ -417,6 +393,7 @@ void Attention(const AttentionParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
   const AttentionJob job = StageJob(p, &queue);
+  if (IsReleasedShape(job)) return AttendReleasedShape(job, &queue);
   if (p.width <= 64) return LaunchWidth<64>(job, &queue);
   if (p.width <= 128) return LaunchWidth<128>(job, &queue);
   if (p.width <= 256) return LaunchWidth<256>(job, &queue);

@@ -2,7 +2,7 @@
 // (model.md 2.5, 5.3).
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch_early.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -23,6 +23,7 @@ struct EncodeJob {
 };
 
 __global__ void EncodeKernel(EncodeJob job) {
+  WaitForEarlier();
   extern __shared__ BF16 shared_row[];
   const int64_t row = blockIdx.x;
   const BF16* x = job.x + row * job.width;
@@ -47,7 +48,7 @@ __global__ void EncodeKernel(EncodeJob job) {
 
 void Encode(const EncodeJob& job, int64_t rows, Queue* queue) {
   const int64_t shared = job.width * static_cast<int64_t>(sizeof(BF16));
-  EncodeKernel<<<Count(rows), kThreads, static_cast<size_t>(shared), queue->stream()>>>(job);
+  LaunchEarly(queue, EncodeKernel, Count(rows), kThreads, shared, job);
 }
 
 // The two tokens of each group.
@@ -68,6 +69,7 @@ __device__ float PoolPair(float kv0, float kv1, float score0, float score1) {
 
 __global__ void PoolKernel(const BF16* single, Pairs pairs, int64_t width, const BF16* weight,
                            float eps, BF16* latent) {
+  WaitForEarlier();
   extern __shared__ BF16 pooled[];
   const int64_t g = blockIdx.x;
   for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
@@ -122,8 +124,9 @@ void Pool(const PoolParams& p) {
              queue.Stage(p.second_score.data(), p.groups)};
   }
   const int64_t shared = p.width * static_cast<int64_t>(sizeof(BF16));
-  PoolKernel<<<Count(p.groups), kThreads, static_cast<size_t>(shared), queue.stream()>>>(
-      p.ratio == 1 ? p.kv_bf16 : nullptr, pairs, p.width, p.norm_weight, p.norm_eps, p.latent);
+  const BF16* single = p.ratio == 1 ? p.kv_bf16 : nullptr;
+  LaunchEarly(&queue, PoolKernel, Count(p.groups), kThreads, shared, single, pairs, p.width,
+              p.norm_weight, p.norm_eps, p.latent);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -1,20 +1,24 @@
 // Single-pass hyper-connections, embedding, taps, the last collapse and norms (model.md 2.1, 2.2).
+#include <algorithm>
+
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch_early.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kRowThreads = 512;     // that share a row
-constexpr int kMaxStreams = 8;       // as the checkpoint room limits them
-constexpr int kSplitColumns = 1024;  // of the coefficients' product, whatever the batch
-constexpr int kManyRows = 8, kFewRows = 2;
-constexpr int kMixThreads = 128;  // at least the mixes of kMaxStreams
-constexpr int kMixesEach = 4;     // sums of a warp at a time
+constexpr int kRowThreads = 512;  // that share a row
+constexpr int kMaxStreams = 8;    // as the checkpoint room limits them
+constexpr int kSegment = 128;     // columns of a warp in the coefficients' product
+constexpr int kMixChunk = 24;     // rows of fn that a warp multiplies at a time
+constexpr int kMostMixes = 2 * kMaxStreams + kMaxStreams * kMaxStreams;
+constexpr int kMostChunks = (kMostMixes + kMixChunk - 1) / kMixChunk;
+constexpr int kRowsOfOne = 8, kMostRows = 16;  // a warp has more rows where there are many
 
 __global__ void EmbedKernel(EmbedParams p) {
+  WaitForEarlier();
   const int64_t row = blockIdx.x, n = p.streams_n;
   const int32_t id = p.ids[row] < 0 ? p.newest[-1 - p.ids[row]] : p.ids[row];
   const BF16* source = p.table + id * p.hidden;
@@ -34,6 +38,7 @@ constexpr int kPiece = 4;
 
 template <int kEach>
 __global__ void HyperFinishKernel(HyperFinishParams p) {
+  WaitForEarlier();
   const int64_t row = blockIdx.y, n = p.streams_n;
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kEach;
   if (c >= p.hidden) return;
@@ -99,72 +104,101 @@ __device__ void NormRow(const BF16* row, const BF16* weight, int64_t width, floa
   });
 }
 
-__device__ int Mixes(const HyperPredictParams& p) {
+__host__ __device__ int Mixes(const HyperPredictParams& p) {
   return static_cast<int>(2 * p.streams_n + p.streams_n * p.streams_n);
 }
+__host__ __device__ int64_t ChunksOfMixes(int mixes) { return (mixes + kMixChunk - 1) / kMixChunk; }
+__host__ __device__ int64_t SegmentsOf(const HyperPredictParams& p) {
+  return (p.streams_n * p.hidden + kSegment - 1) / kSegment;
+}
 
-// Each warp makes kMixesEach of the sums from `first_mix` on, for all rows.
-template <int kRows>
-__device__ void AddPartials(const HyperPredictParams& p, const BF16 (&x)[kRows][kSplitColumns],
-                            int64_t begin, int columns, int first_mix, double* partial) {
-  constexpr int kWarps = kThreads / kWarp;
-  const int64_t width = p.streams_n * p.hidden;
-  const int mixes = Mixes(p), lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int mine = first_mix + static_cast<int>(threadIdx.x) / kWarp;
-  float sum[kMixesEach][kRows] = {};
-  for (int c = lane; c < columns; c += kWarp) {
-    float f[kMixesEach];
+// Sums of 2 kStep values over groups of as many lanes: each lane gets that of the value it counts
+// to. A fixed tree.
+template <int kStep>
+__device__ void HalveValues(float (&v)[kWarp], int lane) {
+  const bool upper = (lane & kStep) != 0;
 #pragma unroll
-    for (int m = 0; m < kMixesEach; ++m) {
-      const int i = mine + m * kWarps;
-      f[m] = i < mixes ? p.fn[i * width + begin + c] : 0.0f;
-    }
-#pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const float v = Wide(x[r][c]);
-#pragma unroll
-      for (int m = 0; m < kMixesEach; ++m) {
-        sum[m][r] = fmaf(mine + m * kWarps == mixes ? v : f[m], v, sum[m][r]);
-      }
-    }
+  for (int i = 0; i < kStep; ++i) {
+    const float other = __shfl_xor_sync(kAllLanes, upper ? v[i] : v[i + kStep], kStep);
+    v[i] = (upper ? v[i + kStep] : v[i]) + other;
   }
+  if constexpr (kStep > 1) HalveValues<kStep / 2>(v, lane);
+}
+
+// Sums of 32 values over the lanes: lane i gets that of value i.
+__device__ float SumAcross(float (&v)[kWarp], int lane) {
+  HalveValues<kWarp / 2>(v, lane);
+  return v[0];
+}
+
+// Four neighbouring values from c on; zeros behind the last.
+__device__ float4 FourFloats(const float* row, int64_t c, int64_t width) {
+  if (width % 4 == 0) return c < width ? *reinterpret_cast<const float4*>(row + c) : float4{};
+  const auto at = [&](int64_t i) { return i < width ? row[i] : 0.0f; };
+  return {at(c), at(c + 1), at(c + 2), at(c + 3)};
+}
+__device__ float4 FourHalves(const BF16* row, int64_t c, int64_t width) {
+  if (width % 4 == 0) {
+    if (c >= width) return {};
+    const auto x = *reinterpret_cast<const Piece<4>*>(row + c);
+    return {Wide(x.value[0]), Wide(x.value[1]), Wide(x.value[2]), Wide(x.value[3])};
+  }
+  const auto at = [&](int64_t i) { return i < width ? Wide(row[i]) : 0.0f; };
+  return {at(c), at(c + 1), at(c + 2), at(c + 3)};
+}
+
+__device__ float Dot4(float4 a, float4 b) {
+  return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, a.x * b.x)));
+}
+
+// A warp's products of a segment of the streams of rows [first, end) with kMixChunk rows of fn from
+// `mix` on, and the sum of squares: partial [rows, segments, chunks, 32]. A row adds up the same
+// way whatever else the warp does.
+__device__ void AddSegment(const HyperPredictParams& p, int64_t first, int64_t end, int64_t segment,
+                           int chunk, float* partial) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, mixes = Mixes(p);
+  const int64_t width = p.streams_n * p.hidden, c = segment * kSegment + lane * 4;
+  float4 f[kMixChunk];
 #pragma unroll
-  for (int m = 0; m < kMixesEach; ++m) {
-    const int i = mine + m * kWarps;
-    if (i > mixes) return;
+  for (int m = 0; m < kMixChunk; ++m) {
+    const int mix = chunk * kMixChunk + m;
+    f[m] = mix < mixes ? FourFloats(p.fn + mix * width, c, width) : float4{};
+  }
+  WaitForEarlier();  // fn is nobody's output
+  const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(mixes);
+#pragma unroll 2
+  for (int64_t row = first; row < end; ++row) {
+    const float4 x = FourHalves(p.streams + row * width, c, width);
+    float v[kWarp] = {};
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) {
-      const int64_t row = static_cast<int64_t>(blockIdx.y) * kRows + r;
-      double total = sum[m][r];
-      for (int step = kWarp / 2; step > 0; step /= 2) {
-        total += __shfl_xor_sync(kAllLanes, total, step);
-      }
-      if (lane == 0 && row < p.rows) {
-        partial[(row * gridDim.x + blockIdx.x) * (mixes + 1) + i] = total;
-      }
-    }
+    for (int m = 0; m < kMixChunk; ++m) v[m] = Dot4(f[m], x);
+    v[kMixChunk] = Dot4(x, x);
+    partial[((row * segments + segment) * chunks + chunk) * kWarp + lane] = SumAcross(v, lane);
   }
 }
 
-// Products of kRows rows of the streams with every row of fn over one split of the columns, and
-// behind them the sums of squares: partial [rows, splits, mixes + 1]. A row adds up the same way
-// whatever kRows is.
-template <int kRows>
-__global__ void MixPartialsKernel(HyperPredictParams p, double* partial) {
-  __shared__ BF16 x[kRows][kSplitColumns];
-  const int64_t width = p.streams_n * p.hidden;
-  const int64_t first = static_cast<int64_t>(blockIdx.y) * kRows;
-  const int64_t begin = static_cast<int64_t>(blockIdx.x) * kSplitColumns;
-  const int columns = static_cast<int>(min(static_cast<int64_t>(kSplitColumns), width - begin));
-  for (int r = 0; r < kRows; ++r) {
-    for (int c = static_cast<int>(threadIdx.x); c < columns; c += kThreads) {
-      x[r][c] = first + r < p.rows ? p.streams[(first + r) * width + begin + c] : BF16{0};
-    }
+// The input of this sublayer.
+__device__ void MakeInput(const HyperPredictParams& p, int64_t row, BF16* collapsed) {
+  const int64_t n = p.streams_n;
+  CollapseRow(p.streams + row * n * p.hidden, p.pre_in + row * n, n, p.hidden, collapsed);
+  NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, p.normed + row * p.hidden,
+          p.normed_quantised + row * p.hidden);
+}
+
+// Blocks of the rows' inputs first, then those of the segments: `each` rows at a time.
+__global__ void __launch_bounds__(kThreads)
+    InputAndPartialsKernel(HyperPredictParams p, int64_t each, float* partial) {
+  extern __shared__ BF16 collapsed[];
+  if (blockIdx.x < p.rows) {
+    WaitForEarlier();
+    return MakeInput(p, blockIdx.x, collapsed);
   }
-  __syncthreads();
-  for (int first_mix = 0; first_mix <= Mixes(p); first_mix += kThreads / kWarp * kMixesEach) {
-    AddPartials<kRows>(p, x, begin, columns, first_mix, partial);
-  }
+  const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(Mixes(p));
+  const int64_t task = (blockIdx.x - p.rows) * (kThreads / kWarp) + threadIdx.x / kWarp;
+  const int64_t first = task / (segments * chunks) * each;
+  if (first >= p.rows) return;
+  AddSegment(p, first, min(first + each, p.rows), task / chunks % segments,
+             static_cast<int>(task % chunks), partial);
 }
 
 // Divides element (a, b) by the sum over its row (or column) + eps; one thread an element.
@@ -182,6 +216,14 @@ __device__ void NormaliseLine(float* comb, int n, bool row, float eps, bool wide
   wide ? __syncthreads() : __syncwarp();
 }
 
+// The same of four streams, an element a lane of the first warp.
+__device__ float NormaliseFour(float value, int first, int stride, float eps) {
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) sum += __shfl_sync(kAllLanes, value, first + k * stride);
+  return value / (sum + eps);
+}
+
 // Softmax over the rows, a column pass, then iters - 1 row and column passes.
 __device__ void Sinkhorn(float* comb, int n, int iters, float eps) {
   const int i = static_cast<int>(threadIdx.x);
@@ -194,6 +236,18 @@ __device__ void Sinkhorn(float* comb, int n, int iters, float eps) {
     for (int k = 0; k < n; ++k) sum += expf(row[k] - top);
     value = expf(comb[i] - top) / sum + eps;
   }
+  if (n == 4) {
+    if (i >= kWarp) return;
+    const int lane = i % 16;  // the upper half repeats the lower
+    value = __shfl_sync(kAllLanes, value, lane);
+    value = NormaliseFour(value, lane % 4, 4, eps);
+    for (int pass = 1; pass < iters; ++pass) {
+      value = NormaliseFour(value, lane / 4 * 4, 1, eps);
+      value = NormaliseFour(value, lane % 4, 4, eps);
+    }
+    if (i < 16) comb[i] = value;
+    return;
+  }
   __syncthreads();
   if (i < n * n) comb[i] = value;
   __syncthreads();
@@ -205,23 +259,52 @@ __device__ void Sinkhorn(float* comb, int n, int iters, float eps) {
   }
 }
 
-__device__ void PredictRow(const HyperPredictParams& p, int64_t row, const double* partial,
-                           int64_t splits) {
-  __shared__ double total[2 * kMaxStreams + kMaxStreams * kMaxStreams + 1];
-  __shared__ float comb[kMaxStreams * kMaxStreams];
-  const int n = static_cast<int>(p.streams_n);
-  const int mixes = 2 * n + n * n;
-  const int i = static_cast<int>(threadIdx.x);
-  if (i <= mixes) {
+struct Totals {
+  double part[kThreads / kWarp][kMostChunks * kWarp];
+  double total[kMostChunks * kWarp];
+};
+
+// Adds the partial sums of a row up: each warp a run of segments in order, then the runs in order.
+__device__ void AddPartials(const HyperPredictParams& p, int64_t row, const float* partial,
+                            Totals* totals) {
+  constexpr int kWarps = kThreads / kWarp;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(Mixes(p));
+  const int64_t run = (segments + kWarps - 1) / kWarps;
+  const int64_t begin = warp * run, end = min(begin + run, segments);
+  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const float* from = partial + (row * segments * chunks + chunk) * kWarp + lane;
     double sum = 0;
-    for (int64_t s = 0; s < splits; ++s) sum += partial[(row * splits + s) * (mixes + 1) + i];
-    total[i] = sum;
+#pragma unroll 10
+    for (int64_t s = begin; s < end; ++s) sum += from[s * chunks * kWarp];
+    totals->part[warp][chunk * kWarp + lane] = sum;
   }
   __syncthreads();
-  const auto mean = static_cast<float>(total[mixes] / static_cast<double>(n * p.hidden));
+  for (int i = static_cast<int>(threadIdx.x); i < chunks * kWarp; i += kThreads) {
+    double sum = 0;
+    for (int w = 0; w < kWarps; ++w) sum += totals->part[w][i];
+    totals->total[i] = sum;
+  }
+  __syncthreads();
+}
+
+// The coefficients of the next sublayer.
+__global__ void __launch_bounds__(kThreads)
+    CoefficientsKernel(HyperPredictParams p, const float* partial) {
+  WaitForEarlier();
+  __shared__ Totals totals;
+  __shared__ float comb[kMaxStreams * kMaxStreams];
+  const int64_t row = blockIdx.x;
+  const int n = static_cast<int>(p.streams_n), mixes = Mixes(p);
+  const int i = static_cast<int>(threadIdx.x);
+  AddPartials(p, row, partial, &totals);
+  const double squares = totals.total[kMixChunk];
+  const auto mean = static_cast<float>(squares / static_cast<double>(n * p.hidden));
   const float rr = 1.0f / sqrtf(mean + p.norm_eps);
   if (i < mixes) {
-    const float mix = static_cast<float>(total[i]) * rr;
+    const double product = totals.total[i / kMixChunk * kWarp + i % kMixChunk];
+    const float mix = static_cast<float>(product) * rr;
     const float scaled = mix * p.scale[i < n ? 0 : i < 2 * n ? 1 : 2] + p.base[i];
     if (i < n) {
       p.pre_out[row * n + i] = SigmoidOf(scaled) + p.hc_eps;
@@ -236,22 +319,8 @@ __device__ void PredictRow(const HyperPredictParams& p, int64_t row, const doubl
   if (i < n * n) p.comb[row * n * n + i] = comb[i];
 }
 
-// The coefficients of the next sublayer.
-__global__ void __launch_bounds__(kMixThreads)
-    CoefficientsKernel(HyperPredictParams p, const double* partial, int64_t splits) {
-  PredictRow(p, blockIdx.x, partial, splits);
-}
-
-// The input of this sublayer.
-__global__ void __launch_bounds__(kRowThreads) InputKernel(HyperPredictParams p) {
-  extern __shared__ BF16 collapsed[];
-  const int64_t row = blockIdx.x, n = p.streams_n;
-  CollapseRow(p.streams + row * n * p.hidden, p.pre_in + row * n, n, p.hidden, collapsed);
-  NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, p.normed + row * p.hidden,
-          p.normed_quantised + row * p.hidden);
-}
-
 __global__ void __launch_bounds__(kRowThreads) CollapseKernel(CollapseParams p) {
+  WaitForEarlier();
   extern __shared__ BF16 collapsed[];
   const int64_t row = blockIdx.x, n = p.streams_n;
   CollapseRow(p.streams + row * n * p.hidden, p.pre_mix + row * n, n, p.hidden, collapsed);
@@ -265,6 +334,7 @@ __global__ void __launch_bounds__(kRowThreads) CollapseKernel(CollapseParams p) 
 }
 
 __global__ void __launch_bounds__(kRowThreads) TapKernel(TapParams p) {
+  WaitForEarlier();
   const int64_t row = blockIdx.x;
   const BF16* streams = p.streams + row * p.streams_n * p.hidden;
   ForColumns(p.hidden, [&](int64_t c, bool active) {
@@ -279,15 +349,10 @@ __global__ void __launch_bounds__(kRowThreads) TapKernel(TapParams p) {
 }
 
 __global__ void __launch_bounds__(kRowThreads) NormKernel(NormParams p) {
+  WaitForEarlier();
   const int64_t at = static_cast<int64_t>(blockIdx.x) * p.width;
   NormRow(p.x + at, p.weight, p.width, p.eps, p.quantise, p.out == nullptr ? nullptr : p.out + at,
           p.out_quantised == nullptr ? nullptr : p.out_quantised + at);
-}
-
-template <int kRows>
-void LaunchPartials(const HyperPredictParams& p, int64_t splits, double* partial, Queue* queue) {
-  const dim3 grid(Count(splits), Count(base::CeilDiv<int64_t>(p.rows, kRows)));
-  MixPartialsKernel<kRows><<<grid, kThreads, 0, queue->stream()>>>(p, partial);
 }
 
 }  // namespace
@@ -297,7 +362,7 @@ void Embed(const EmbedParams& p) {
   Queue& queue = QueueOf(p.stream);
   EmbedParams d = p;
   d.ids = queue.Stage(p.ids, p.rows);
-  EmbedKernel<<<Count(p.rows), kThreads, 0, queue.stream()>>>(d);
+  LaunchEarly(&queue, EmbedKernel, Count(p.rows), kThreads, 0, d);
 }
 
 void HyperFinish(const HyperFinishParams& p) {
@@ -305,31 +370,24 @@ void HyperFinish(const HyperFinishParams& p) {
   const bool pieces = p.hidden % kPiece == 0;
   const int64_t threads = pieces ? p.hidden / kPiece : p.hidden;
   const dim3 grid(Count(base::CeilDiv<int64_t>(threads, kThreads)), Count(p.rows));
-  const cudaStream_t stream = QueueOf(p.stream).stream();
-  if (pieces) {
-    HyperFinishKernel<kPiece><<<grid, kThreads, 0, stream>>>(p);
-  } else {
-    HyperFinishKernel<1><<<grid, kThreads, 0, stream>>>(p);
-  }
+  const auto kernel = pieces ? HyperFinishKernel<kPiece> : HyperFinishKernel<1>;
+  LaunchEarly(&QueueOf(p.stream), kernel, grid, kThreads, 0, p);
 }
 
 void HyperPredict(const HyperPredictParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
-  const int64_t mixes = 2 * p.streams_n + p.streams_n * p.streams_n;
-  const int64_t splits = base::CeilDiv<int64_t>(p.streams_n * p.hidden, kSplitColumns);
-  const int64_t bytes = p.rows * splits * (mixes + 1) * static_cast<int64_t>(sizeof(double));
-  auto* partial = static_cast<double*>(queue.Scratch(bytes));
+  const int64_t tasks = SegmentsOf(p) * ChunksOfMixes(Mixes(p));
+  const int64_t bytes = p.rows * tasks * kWarp * static_cast<int64_t>(sizeof(float));
+  auto* partial = static_cast<float*>(queue.Scratch(bytes));
   if (partial == nullptr) return;
-  if (p.rows > 2 * kManyRows) {
-    LaunchPartials<kManyRows>(p, splits, partial, &queue);
-  } else {
-    LaunchPartials<kFewRows>(p, splits, partial, &queue);
-  }
+  const int64_t each = std::clamp<int64_t>(p.rows / kRowsOfOne, 1, kMostRows);
+  const int64_t all = base::CeilDiv(p.rows, each) * tasks;
+  const int64_t blocks = p.rows + base::CeilDiv<int64_t>(all, kThreads / kWarp);
   const int64_t shared = p.hidden * static_cast<int64_t>(sizeof(BF16));
-  CoefficientsKernel<<<Count(p.rows), kMixThreads, 0, queue.stream()>>>(p, partial, splits);
-  AllowShared(&queue, InputKernel, shared);
-  InputKernel<<<Count(p.rows), kRowThreads, static_cast<size_t>(shared), queue.stream()>>>(p);
+  AllowShared(&queue, InputAndPartialsKernel, shared);
+  LaunchEarly(&queue, InputAndPartialsKernel, Count(blocks), kThreads, shared, p, each, partial);
+  LaunchEarly(&queue, CoefficientsKernel, Count(p.rows), kThreads, 0, p, partial);
 }
 
 void Collapse(const CollapseParams& p) {
@@ -337,17 +395,17 @@ void Collapse(const CollapseParams& p) {
   Queue& queue = QueueOf(p.stream);
   const int64_t shared = p.hidden * static_cast<int64_t>(sizeof(BF16));
   AllowShared(&queue, CollapseKernel, shared);
-  CollapseKernel<<<Count(p.rows), kRowThreads, static_cast<size_t>(shared), queue.stream()>>>(p);
+  LaunchEarly(&queue, CollapseKernel, Count(p.rows), kRowThreads, shared, p);
 }
 
 void Tap(const TapParams& p) {
   if (p.rows == 0) return;
-  TapKernel<<<Count(p.rows), kRowThreads, 0, QueueOf(p.stream).stream()>>>(p);
+  LaunchEarly(&QueueOf(p.stream), TapKernel, Count(p.rows), kRowThreads, 0, p);
 }
 
 void Norm(const NormParams& p) {
   if (p.rows == 0) return;
-  NormKernel<<<Count(p.rows), kRowThreads, 0, QueueOf(p.stream).stream()>>>(p);
+  LaunchEarly(&QueueOf(p.stream), NormKernel, Count(p.rows), kRowThreads, 0, p);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -7,8 +7,8 @@
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/fragments.cuh"
-#include "kernels/cuda/launch.h"
-#include "kernels/cuda/pages.cuh"
+#include "kernels/cuda/index_fast.cuh"
+#include "kernels/cuda/index_job.cuh"
 #include "kernels/cuda/top_entries.cuh"
 
 namespace thalweg::kernels::cuda {
@@ -22,56 +22,6 @@ constexpr int64_t kTileRows = 8;           // rows that share decoded keys
 constexpr int64_t kQueryBytes = 40 << 10;  // shared memory for their queries
 constexpr int kPad = 8;  // values behind each shared row: rows start in different banks
 constexpr int kTermStride = kHeadTile + 1;
-
-// Rotates, quantises and writes back the query of each head, and scales its weight; a warp a head.
-__global__ void PrepareKernel(IndexSelectParams p, DeviceRotation rotation) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp;
-  if (i >= p.rows * p.heads) return;
-  const int64_t row = i / p.heads, half = rotation.half;
-  BF16* q = p.query + i * p.width;
-  for (int64_t c = lane; c < half; c += kWarp) {
-    RotatePair(q + p.width - 2 * half + 2 * c, rotation.cos[row * half + c],
-               rotation.sin[row * half + c], false);
-  }
-  __syncwarp();
-  for (int64_t base = 0; base < p.width; base += kWarp) {
-    const bool active = base + lane < p.width;
-    const Coded coded = QuantiseLane(p.query_format, active ? Wide(q[base + lane]) : 0.0f);
-    if (active) q[base + lane] = Narrow(coded.value);
-  }
-  if (lane == 0) p.head_weight[i] = Narrow(Wide(p.head_weight[i]) * p.weight_scale);
-}
-
-// Neighbouring rows of one sequence.
-struct RowTile {
-  int32_t first, count;
-};
-
-struct ScoreJob {
-  IndexSelectParams p;  // keys, row_sequence, visible on the device
-  const RowTile* tiles = nullptr;  // null: every row of the pass
-  const int32_t* blocks = nullptr;  // of candidates that are read, or null
-  const int64_t* block_count = nullptr;
-  int64_t capacity = 0, block_size = 0;
-  uint16_t* codes = nullptr;  // [rows of the pass, stride]
-  int64_t stride = 0, first_row = 0;
-};
-
-// Entries that may be scored for a row, and where entry i lies in the context.
-struct Entries {
-  const int32_t* blocks = nullptr;
-  int64_t count = 0, block_size = 1;
-  __device__ int64_t Position(int64_t i) const {
-    return blocks == nullptr ? i : blocks[i / block_size] * block_size + i % block_size;
-  }
-};
-
-__device__ Entries EntriesOf(const ScoreJob& job, int64_t row) {
-  const int64_t visible = job.p.visible[row];
-  if (job.blocks == nullptr || job.block_count[row] < 0) return {.count = visible};
-  return {job.blocks + row * job.capacity, job.block_count[row] * job.block_size, job.block_size};
-}
 
 // Scores of a block of warps: kWidth is the width up to whole steps of the matrix instruction.
 template <int kWidth>
@@ -201,8 +151,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 2) ScoreKernel(ScoreJob job) {
   extern __shared__ uint4 score_shared[];
   using Part = Scorer<kWidth>;
   const IndexSelectParams& p = job.p;
-  const RowTile own{static_cast<int32_t>(job.first_row + blockIdx.y), 1};
-  const RowTile tile = job.tiles != nullptr ? job.tiles[blockIdx.y] : own;
+  const RowTile tile = TileOf(job, blockIdx.y);
   const int warp = static_cast<int>(threadIdx.x) / kWarp;
   const int64_t heads = (p.heads + kHeadTile - 1) / kHeadTile * kHeadTile;
   auto* keys = reinterpret_cast<BF16*>(score_shared);
@@ -269,38 +218,6 @@ __global__ void __launch_bounds__(kTopThreads) CandidatesKernel(ScoreJob job, Ca
   if (threadIdx.x == 0) sets.count[row] = chosen;
 }
 
-// Rows [begin, end) in tiles of neighbours with one sequence, at most `most` each.
-std::vector<RowTile> TilesOf(const int32_t* row_sequence, int64_t begin, int64_t end,
-                             int64_t most) {
-  std::vector<RowTile> tiles;
-  for (int64_t row = begin; row < end; ++row) {
-    const bool joins = !tiles.empty() && tiles.back().count < most &&
-                       row_sequence[row] == row_sequence[tiles.back().first];
-    if (joins) {
-      ++tiles.back().count;
-    } else {
-      tiles.push_back({static_cast<int32_t>(row), 1});
-    }
-  }
-  return tiles;
-}
-
-// The call as kernels read it; `host` has the lists of the host.
-ScoreJob StageJob(Queue* queue, const IndexSelectParams& host, int64_t stride) {
-  ScoreJob job{.p = host, .stride = stride};
-  job.p.keys =
-      StagePages(queue, host.keys, SequencesOf(queue->OnHost(host.row_sequence), host.rows));
-  job.p.row_sequence = queue->Stage(host.row_sequence, host.rows);
-  job.p.visible = queue->Stage(host.visible, host.rows);
-  if (host.restrict_to != nullptr) {
-    job.blocks = host.restrict_to->blocks;
-    job.block_count = host.restrict_to->count;
-    job.capacity = host.restrict_to->capacity;
-    job.block_size = host.restrict_to->block_size;
-  }
-  return job;
-}
-
 int64_t TileRows(const IndexSelectParams& p) {
   if (p.restrict_to != nullptr) return 1;
   const int64_t row = base::RoundUp<int64_t>(p.heads, kHeadTile) * (p.width + kPad) * 2;
@@ -344,16 +261,15 @@ void SelectRows(const IndexSelectParams& p, ScoreJob job, int64_t rows, Queue* q
 void IndexSelect(const IndexSelectParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
+  if (FastSelects(p, queue)) return FastSelect(p, &queue);
   if (p.width > kMaxWidth) return queue.Note(cudaErrorNotSupported);
-  const int64_t heads = base::CeilDiv<int64_t>(p.rows * p.heads, kWarps);
-  const DeviceRotation rotation = StageRotation(&queue, p.rotation, p.rows);
-  PrepareKernel<<<Count(heads), kWarps * kWarp, 0, queue.stream()>>>(p, rotation);
+  PrepareQueries(p, nullptr, &queue);
   const int64_t* visible = queue.OnHost(p.visible);
   const int64_t longest =
       p.most_visible > 0 ? p.most_visible : *std::max_element(visible, visible + p.rows);
   const int64_t most = std::max<int64_t>(1, longest);
   const int64_t block = p.restrict_to != nullptr ? p.restrict_to->block_size : 1;
-  ScoreJob job = StageJob(&queue, p, base::RoundUp(most, std::max<int64_t>(block, 8)));
+  ScoreJob job = StageScores(&queue, p, base::RoundUp(most, std::max<int64_t>(block, 8)));
   const int64_t pass = std::clamp<int64_t>(kScoreBytes / (job.stride * 2), 1, p.rows);
   job.codes = static_cast<uint16_t*>(queue.Scratch(pass * job.stride * 2));
   if (job.codes == nullptr) return;

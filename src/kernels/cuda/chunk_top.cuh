@@ -1,0 +1,178 @@
+// The best of many 16-bit codes by many blocks of threads (order of top_entries.cuh: higher codes
+// first, equal ones by the lowest index; code 0 is never chosen). A block finds the best of a chunk
+// that it keeps in registers; the block that ends last chooses among what the chunks kept, which
+// has the best of all in it. Which block that is makes no difference to what it finds.
+#pragma once
+
+#include "kernels/cuda/top_entries.cuh"
+
+namespace thalweg::kernels::cuda {
+
+inline constexpr int kChunkThreads = 512;
+inline constexpr int kChunkEach = 16;  // codes of a thread, neighbours
+inline constexpr int kChunkCodes = kChunkThreads * kChunkEach;
+
+struct ChunkShared {
+  unsigned counts[2][kChunkThreads / kWarp];  // of the warps, in turn
+  unsigned last;
+  TopShared top;
+};
+
+// Codes of a thread, two a word.
+struct ChunkCodes {
+  uint32_t words[kChunkEach / 2];
+  __device__ uint32_t operator[](int i) const {
+    return i % 2 == 0 ? words[i / 2] & 0xffffu : words[i / 2] >> 16;
+  }
+};
+
+// How many codes of the block are at least `least`. Calls take the two places in turn.
+__device__ inline unsigned CountAtLeast(const uint32_t (&codes)[kChunkEach], uint32_t least,
+                                        unsigned* counts) {
+  unsigned mine = 0;
+#pragma unroll
+  for (int i = 0; i < kChunkEach; ++i) mine += codes[i] >= least ? 1 : 0;
+  mine = __reduce_add_sync(kAllLanes, mine);
+  if (threadIdx.x % kWarp == 0) counts[threadIdx.x / kWarp] = mine;
+  __syncthreads();
+  unsigned sum = 0;
+#pragma unroll
+  for (int w = 0; w < kChunkThreads / kWarp; ++w) sum += counts[w];
+  return sum;
+}
+
+// Where the best `count` of the block's codes end: the largest threshold that as many reach, found
+// bit by bit. (A histogram would have all threads wait for a few bins: the codes are much alike.)
+__device__ inline Threshold ChunkThreshold(const ChunkCodes& packed, unsigned count,
+                                           ChunkShared* shared) {
+  uint32_t codes[kChunkEach];
+#pragma unroll
+  for (int i = 0; i < kChunkEach; ++i) codes[i] = packed[i];
+  uint32_t threshold = 0;
+  unsigned above = 0;  // codes that are higher
+  __syncthreads();
+#pragma unroll 1
+  for (int bit = 15; bit >= 0; --bit) {
+    const uint32_t least = threshold | 1u << bit;
+    const unsigned reach = CountAtLeast(codes, least, shared->counts[bit % 2]);
+    if (reach >= count) {
+      threshold = least;
+    } else {
+      above = reach;
+    }
+  }
+  if (threshold == 0) return {0, 0};
+  return {threshold, static_cast<int64_t>(count - above)};
+}
+
+// emit(place, i, code) for the best `count` of the block's codes, places in ascending order of
+// entries, i counting this thread's. The number of them.
+template <typename Emit>
+__device__ int ChunkTop(const ChunkCodes& codes, int count, ChunkShared* shared, const Emit& emit) {
+  const Threshold limit = ChunkThreshold(codes, static_cast<unsigned>(count), shared);
+  uint32_t mine = 0;
+#pragma unroll
+  for (int i = 0; i < kChunkEach; ++i) {
+    if (codes[i] > limit.code) mine += 1;
+    if (codes[i] != 0 && codes[i] == limit.code) mine += 1u << 16;
+  }
+  uint32_t whole = 0;
+  const uint32_t before = ScanBlock(mine, &shared->top, &whole);
+  const int ties = static_cast<int>(limit.ties);
+  int above = static_cast<int>(before & 0xffffu), equal = static_cast<int>(before >> 16);
+#pragma unroll
+  for (int i = 0; i < kChunkEach; ++i) {
+    const bool at = codes[i] != 0 && codes[i] == limit.code;
+    if (codes[i] > limit.code || (at && equal < ties)) {
+      emit(above + min(equal, ties), i, codes[i]);
+    }
+    above += codes[i] > limit.code ? 1 : 0;
+    equal += at ? 1 : 0;
+  }
+  return static_cast<int>(whole & 0xffffu) + min(static_cast<int>(whole >> 16), ties);
+}
+
+// What chunks of a row kept, for the block that ends last: [chunks, count] each, code 0 behind the
+// last of a chunk.
+struct Kept {
+  uint16_t* codes = nullptr;
+  int32_t* entries = nullptr;
+  unsigned* done = nullptr;  // chunks of the row that are; 0 before and after
+};
+
+// True in the block that comes here last of `blocks`; what the others wrote is there for it.
+__device__ inline bool IsLast(unsigned* done, int blocks, ChunkShared* shared) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const unsigned before = atomicAdd(done, 1u);
+    shared->last = before == static_cast<unsigned>(blocks) - 1 ? 1 : 0;
+    if (shared->last != 0) *done = 0;
+  }
+  __syncthreads();
+  __threadfence();
+  return shared->last != 0;
+}
+
+// The best of what chunks kept.
+template <typename Emit>
+__device__ int64_t TopOfKept(const Kept& kept, int chunks, int count, ChunkShared* shared,
+                             const Emit& emit) {
+  const int n = chunks * count;
+  if (n > kChunkCodes) {
+    return ChooseTop(
+        [&](int64_t i) -> uint32_t { return __ldcg(kept.codes + i); }, n, count, &shared->top,
+        [&](int64_t place, int64_t i) { emit(static_cast<int>(place), __ldcg(kept.entries + i)); });
+  }
+  ChunkCodes codes = {};
+  const int first = static_cast<int>(threadIdx.x) * kChunkEach;
+  if (count % kChunkEach == 0) {  // lists begin where wide words may
+#pragma unroll
+    for (int h = 0; h < 2 && first < n; ++h) {
+      const uint4 four = __ldcg(reinterpret_cast<const uint4*>(kept.codes + first) + h);
+      codes.words[4 * h] = four.x;
+      codes.words[4 * h + 1] = four.y;
+      codes.words[4 * h + 2] = four.z;
+      codes.words[4 * h + 3] = four.w;
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kChunkEach; ++i) {
+      const uint32_t code = first + i < n ? __ldcg(kept.codes + first + i) : 0;
+      codes.words[i / 2] |= code << 16 * (i % 2);
+    }
+  }
+  return ChunkTop(codes, count, shared, [&](int place, int i, uint32_t) {
+    emit(place, __ldcg(kept.entries + first + i));
+  });
+}
+
+// emit(place, i) for the best `count` of n entries of a row, by all blocks of grid.x that have a
+// chunk of them; load(first) brings the codes of kChunkEach entries from `first` on, 0 where there
+// is none. The number of them in the one block that has emitted, else -1.
+template <typename Load, typename Emit>
+__device__ int64_t TopByChunks(int64_t n, int count, const Kept& kept, ChunkShared* shared,
+                               const Load& load, const Emit& emit) {
+  const int chunks = static_cast<int>((n + kChunkCodes - 1) / kChunkCodes);
+  const int chunk = static_cast<int>(blockIdx.x);
+  const int first = chunk * kChunkCodes + static_cast<int>(threadIdx.x) * kChunkEach;
+  if (chunk >= max(chunks, 1)) return -1;
+  const ChunkCodes codes = load(first);
+  if (chunks <= 1) {
+    return ChunkTop(codes, count, shared,
+                    [&](int place, int i, uint32_t) { emit(place, first + i); });
+  }
+  uint16_t* kept_codes = kept.codes + chunk * count;
+  int32_t* kept_entries = kept.entries + chunk * count;
+  const int chosen = ChunkTop(codes, count, shared, [&](int place, int i, uint32_t code) {
+    kept_codes[place] = static_cast<uint16_t>(code);
+    kept_entries[place] = first + i;
+  });
+  for (int i = chosen + static_cast<int>(threadIdx.x); i < count; i += kChunkThreads) {
+    kept_codes[i] = 0;
+  }
+  if (!IsLast(kept.done, chunks, shared)) return -1;
+  return TopOfKept(kept, chunks, count, shared, emit);
+}
+
+}  // namespace thalweg::kernels::cuda

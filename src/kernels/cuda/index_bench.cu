@@ -1,0 +1,353 @@
+// Index scores and selection at the released shape on a device: compared with the general kernels,
+// and the selection with the codes it was made from; then timed, whole and in parts, beside the
+// time that the bytes of the keys take. Rows belong to sequences of their own.
+#include <algorithm>
+#include <string>
+
+#include "kernels/cuda/bench_kit.cuh"
+#include "kernels/cuda/index_wide.cuh"
+#include "kernels/cuda/ops.h"
+
+namespace thalweg::kernels::cuda {
+namespace {
+
+constexpr int64_t kHeads = kFastHeads, kWidth = kFastWidth, kTopk = 512, kRope = 64;
+constexpr int64_t kContext = 131072, kPageRows = 64, kSequences = 64, kRows = 256;
+constexpr int64_t kCapacity = 2048;
+constexpr int kLimitSeconds = 25;
+
+struct Batch {
+  Batch() {
+    pool = Make<uint8_t>(kSequences * kContext * kFastRowBytes);
+    query = Make<BF16>(kRows * kHeads * kWidth);
+    weight = Make<BF16>(kRows * kHeads);
+    selection = Make<int32_t>(kRows * kTopk);
+    set_blocks = Make<int32_t>(kRows * kCapacity);
+    set_count = Make<int64_t>(kRows);
+    FillRows<<<2048, 256>>>(pool, kSequences * kContext * kFastRowBytes, kFastRowBytes, 64, 0xffu,
+                            125u, 3u);
+    for (int64_t i = 0; i < kContext / kPageRows; ++i) {
+      blocks.push_back(static_cast<int32_t>(i * 37 % (kContext / kPageRows)));
+    }
+    for (int64_t s = 0; s < kSequences; ++s) {
+      pages.push_back({pool + s * kContext * kFastRowBytes, blocks.data(), kPageRows,
+                       kPageRows * kFastRowBytes, kFastRowBytes, kWidth, RowFormat::kFp4E8M0,
+                       kContext / kPageRows});
+    }
+    cos.assign(kRows * kRope / 2, 0.6f);
+    sin.assign(kRows * kRope / 2, 0.8f);
+    Reset();
+  }
+
+  // Queries as they come: index_select leaves them rotated and quantised.
+  void Reset() const {
+    FillHalves<<<256, 256>>>(query, kRows * kHeads * kWidth, 1.0f);
+    FillHalves<<<1, 256>>>(weight, kRows * kHeads, 1.0f);
+    Check(cudaDeviceSynchronize(), "reset");
+  }
+
+  // Every row its own sequence, or all of them the first.
+  void Place(int64_t entries, bool own, bool ragged) {
+    constexpr int64_t kSome[] = {131072, 1, 15, 16, 17, 600, 8191, 8192, 8193, 20001, 70000};
+    sequence.clear();
+    visible.clear();
+    for (int64_t r = 0; r < kRows; ++r) {
+      sequence.push_back(own ? static_cast<int32_t>(r % kSequences) : 0);
+      visible.push_back(ragged ? kSome[r % 11] : own ? entries : entries - kRows + 1 + r);
+    }
+  }
+
+  IndexSelectParams Params(int64_t first, int64_t rows) {
+    IndexSelectParams p;
+    p.rows = rows;
+    p.heads = kHeads;
+    p.width = kWidth;
+    p.topk = kTopk;
+    p.query = query + first * kHeads * kWidth;
+    p.head_weight = weight + first * kHeads;
+    p.weight_scale = 0.015625f;
+    p.rotation = {cos.data(), sin.data(), kRope};
+    p.keys = pages.data();
+    p.row_sequence = sequence.data() + first;
+    p.visible = visible.data() + first;
+    p.selection = selection + first * kTopk;
+    sets = {set_blocks + first * kCapacity, set_count + first, kCapacity, kRunKeys};
+    return p;
+  }
+
+  uint8_t* pool;
+  BF16 *query, *weight;
+  int32_t *selection, *set_blocks;
+  int64_t* set_count;
+  CandidateSets sets;
+  std::vector<int32_t> blocks, sequence;
+  std::vector<int64_t> visible;
+  std::vector<float> cos, sin;
+  std::vector<PagedRows> pages;
+};
+
+template <typename T>
+std::vector<T> Get(const T* from, int64_t count) {
+  std::vector<T> out(static_cast<size_t>(count));
+  Check(cudaDeviceSynchronize(), "synchronize");
+  Check(cudaMemcpy(out.data(), from, out.size() * sizeof(T), cudaMemcpyDeviceToHost), "get");
+  return out;
+}
+
+// The best of codes as the host finds them, ascending.
+std::vector<int32_t> Best(const std::vector<uint32_t>& codes, int64_t count) {
+  std::vector<int32_t> order;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i] != 0) order.push_back(static_cast<int32_t>(i));
+  }
+  std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
+    return codes[static_cast<size_t>(a)] > codes[static_cast<size_t>(b)];
+  });
+  if (static_cast<int64_t>(order.size()) > count) order.resize(static_cast<size_t>(count));
+  std::sort(order.begin(), order.end());
+  return order;
+}
+
+struct Outcome {
+  std::vector<int32_t> selection, blocks;
+  std::vector<int64_t> counts;
+};
+
+Outcome Select(Batch* batch, Queue* queue, int64_t rows, bool general, bool restricted) {
+  batch->Reset();
+  Check(cudaMemset(batch->selection, 0x7f, static_cast<size_t>(rows * kTopk) * 4), "clear");
+  Check(cudaDeviceSynchronize(), "clear");
+  IndexSelectParams p = batch->Params(0, rows);
+  if (restricted) {
+    p.restrict_to = &batch->sets;
+  } else {
+    p.make_candidates = &batch->sets;
+  }
+  if (general) {
+    CudaOps().index_select(p);
+  } else {
+    FastSelect(p, queue);
+    Check(queue->Synchronize(), "select");
+  }
+  return {Get(batch->selection, rows * kTopk), Get(batch->set_blocks, rows * kCapacity),
+          Get(batch->set_count, rows)};
+}
+
+int64_t Differences(const std::vector<int32_t>& a, const std::vector<int32_t>& b, int64_t width) {
+  int64_t different = 0;
+  for (size_t r = 0; r < a.size(); r += static_cast<size_t>(width)) {
+    const auto x = a.begin() + static_cast<std::ptrdiff_t>(r);
+    const auto y = b.begin() + static_cast<std::ptrdiff_t>(r);
+    std::vector<int32_t> left(x, x + width), right(y, y + width), both;
+    std::erase_if(left, [](int32_t i) { return i < 0; });
+    std::erase_if(right, [](int32_t i) { return i < 0; });
+    std::set_intersection(left.begin(), left.end(), right.begin(), right.end(),
+                          std::back_inserter(both));
+    different += static_cast<int64_t>(left.size() + right.size() - 2 * both.size());
+  }
+  return different;
+}
+
+// The selections of the last call against its codes.
+void CheckSelection(Batch* batch, Queue* queue, int64_t rows, const Outcome& got) {
+  const int64_t longest = *std::max_element(batch->visible.begin(), batch->visible.begin() + rows);
+  const int64_t stride = base::RoundUp<int64_t>(longest, kChunkEach);
+  IndexSelectParams p = batch->Params(0, rows);
+  p.make_candidates = &batch->sets;
+  FastScratch scratch;
+  LayOut(p, rows, stride, static_cast<char*>(queue->Scratch(1)), &scratch);
+  const uint16_t* codes = scratch.codes;
+  int64_t wrong = 0, wrong_blocks = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t visible = batch->visible[static_cast<size_t>(r)];
+    const std::vector<uint16_t> row = Get(codes + r * stride, visible);
+    std::vector<int32_t> want = Best({row.begin(), row.end()}, kTopk);
+    want.resize(kTopk, -1);
+    wrong += std::equal(want.begin(), want.end(), got.selection.begin() + r * kTopk) ? 0 : 1;
+    const int64_t blocks = (visible + kRunKeys - 1) / kRunKeys;
+    const int64_t count = got.counts[static_cast<size_t>(r)];
+    if (blocks <= kCapacity) {
+      wrong_blocks += count == -1 ? 0 : 1;
+      continue;
+    }
+    std::vector<uint32_t> best(static_cast<size_t>(blocks));
+    for (int64_t i = 0; i < visible; ++i) {
+      uint32_t& block = best[static_cast<size_t>(i / kRunKeys)];
+      block = std::max<uint32_t>(block, row[static_cast<size_t>(i)]);
+    }
+    best.back() = 0xffff;
+    const std::vector<int32_t> chosen = Best(best, kCapacity);
+    const bool same = count == static_cast<int64_t>(chosen.size()) &&
+                      std::equal(chosen.begin(), chosen.end(), got.blocks.begin() + r * kCapacity);
+    wrong_blocks += same ? 0 : 1;
+  }
+  fmt::print("  of the codes' best: {} of {} rows wrong, {} candidate sets wrong\n", wrong, rows,
+             wrong_blocks);
+}
+
+// The scores of the other kernel, by the same scratch.
+void CheckWide(Batch* batch, Queue* queue, int64_t rows) {
+  const int64_t longest = *std::max_element(batch->visible.begin(), batch->visible.begin() + rows);
+  const int64_t stride = base::RoundUp<int64_t>(longest, kChunkEach);
+  IndexSelectParams p = batch->Params(0, rows);
+  FastScratch scratch;
+  const int64_t bytes = LayOut(p, rows, stride, nullptr, &scratch);
+  LayOut(p, rows, stride, static_cast<char*>(queue->Scratch(bytes)), &scratch);
+  ScoreJob job = StageScores(queue, p, stride);
+  job.codes = scratch.codes;
+  const auto made = TilesOf(batch->sequence.data(), 0, rows, kFastTileRows);
+  job.tiles = queue->Stage(made.data(), static_cast<int64_t>(made.size()));
+  const auto tiles = static_cast<int64_t>(made.size());
+  std::vector<std::vector<uint16_t>> codes;
+  for (int way = 0; way < 4; ++way) {
+    Check(cudaMemset(scratch.codes, 0, static_cast<size_t>(rows * stride) * 2), "clear");
+    Check(cudaDeviceSynchronize(), "clear");
+    const int64_t most = tiles == rows ? 1 : kFastTileRows;
+    if (way == 0) LaunchFastScores(job, tiles, most, queue);
+    if (way == 1) LaunchWideScores<2>(job, tiles, kFastTileRows, queue);
+    if (way == 2) LaunchWideScores<3>(job, tiles, kFastTileRows, queue);
+    if (way == 3) {
+      ScoreJob single = job;
+      single.tiles = nullptr;
+      LaunchWideScores<2>(single, rows, 1, queue);
+    }
+    Check(cudaStreamSynchronize(queue->plain_stream()), "wide");
+    codes.push_back(Get(scratch.codes, rows * stride));
+  }
+  fmt::print("  other scores: {} {} {}\n", codes[1] == codes[0] ? "the same" : "OTHERS",
+             codes[2] == codes[0] ? "the same" : "OTHERS",
+             codes[3] == codes[0] ? "the same" : "OTHERS");
+}
+
+void Compare(Batch* batch, Queue* queue, const char* name, int64_t rows, bool own, bool ragged) {
+  batch->Place(20000, own, ragged);
+  const Outcome want = Select(batch, queue, rows, true, false);
+  const Outcome got = Select(batch, queue, rows, false, false);
+  fmt::print("{:<22} rows {:>3}: {} entries and {} blocks differ from the general kernel\n", name,
+             rows, Differences(want.selection, got.selection, kTopk),
+             Differences(want.blocks, got.blocks, kCapacity));
+  CheckSelection(batch, queue, rows, got);
+  CheckWide(batch, queue, rows);
+  // Inside the candidates just made; then each row alone.
+  const Outcome narrow = Select(batch, queue, rows, false, true);
+  const Outcome narrow_want = Select(batch, queue, rows, true, true);
+  batch->Reset();
+  for (int64_t r = 0; r < rows; ++r) {
+    IndexSelectParams p = batch->Params(r, 1);
+    p.make_candidates = &batch->sets;
+    FastSelect(p, queue);
+  }
+  Check(queue->Synchronize(), "alone");
+  const bool same = Get(batch->selection, rows * kTopk) == got.selection;
+  fmt::print("  inside candidates: {} entries differ; alone: {}\n",
+             Differences(narrow_want.selection, narrow.selection, kTopk),
+             same ? "the same" : "OTHERS");
+}
+
+struct Case {
+  const char* name;
+  int64_t rows, entries;
+  bool own, makes, reads;
+};
+
+// Whole, and parts of it (queries; scores; selection; candidates), in microseconds.
+void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
+  constexpr int kCalls = 8;
+  batch->Place(c.entries, c.own, false);
+  IndexSelectParams p = batch->Params(0, c.rows);
+  p.weight_scale = 1;  // calls scale again and again
+  if (c.reads) {       // candidates of the same context
+    IndexSelectParams makes = p;
+    makes.make_candidates = &batch->sets;
+    FastSelect(makes, queue);
+    p.restrict_to = &batch->sets;
+  }
+  if (c.makes) p.make_candidates = &batch->sets;
+  const int64_t stride = base::RoundUp<int64_t>(c.entries, kChunkEach);
+  FastScratch scratch;
+  auto* memory = static_cast<char*>(queue->Scratch(LayOut(p, c.rows, stride, nullptr, &scratch)));
+  LayOut(p, c.rows, stride, memory, &scratch);
+  p.row_sequence = queue->Stage(p.row_sequence, c.rows);
+  p.visible = queue->Stage(p.visible, c.rows);
+  p.most_visible = c.entries;
+  p.rotation.cos = queue->Stage(p.rotation.cos, c.rows * kRope / 2);
+  p.rotation.sin = queue->Stage(p.rotation.sin, c.rows * kRope / 2);
+  p.keys = StagePages(queue, p.keys, kSequences);
+  ScoreJob job = StageScores(queue, p, stride);
+  job.codes = scratch.codes;
+  int64_t tiles = c.rows, largest = 1;
+  if (!c.own) {
+    const auto made = TilesOf(batch->sequence.data(), 0, c.rows, kFastTileRows);
+    tiles = static_cast<int64_t>(made.size());
+    largest = std::min<int64_t>(c.rows, kFastTileRows);
+    job.tiles = queue->Stage(made.data(), tiles);
+  }
+  const auto queries = [&](int) { PrepareQueries(p, scratch.done, queue); };
+  const auto scores = [&](int) { LaunchFastScores(job, tiles, largest, queue); };
+  const auto wide2 = [&](int) { LaunchWideScores<2>(job, tiles, largest, queue); };
+  const auto wide3 = [&](int) { LaunchWideScores<3>(job, tiles, largest, queue); };
+  const dim3 grid(Count(ChunksOf(stride)), Count(c.rows));
+  const auto selects = [&](int) {
+    LaunchEarly(queue, FastSelectKernel, grid, kChunkThreads, 0, job, scratch.selected);
+  };
+  const dim3 block_grid(Count(ChunksOf(stride / kRunKeys)), Count(c.rows));
+  const auto candidates = [&](int) {
+    if (!c.makes) return;
+    LaunchEarly(queue, FastCandidatesKernel, block_grid, kChunkThreads, 0, job, batch->sets,
+                scratch.candidates);
+  };
+  const double whole = TimeCalls(queue, kCalls, [&](int i) {
+    queries(i);
+    wide2(i);
+    candidates(i);
+    selects(i);
+  });
+  const int64_t read = c.reads ? std::min(c.entries, kCapacity * kRunKeys) : c.entries;
+  const int64_t sequences = c.own ? std::min(c.rows, kSequences) : 1;
+  const double bytes = static_cast<double>(read * kFastRowBytes * sequences);
+  fmt::print(
+      "{:<26} {:>4} {:>8} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
+      "{:>6.0f}\n",
+      c.name, c.rows, c.entries, whole, bytes / copy_rate * 1e-6, TimeCalls(queue, kCalls, queries),
+      TimeCalls(queue, kCalls, scores), TimeCalls(queue, kCalls, wide2),
+      TimeCalls(queue, kCalls, wide3), TimeCalls(queue, kCalls, selects),
+      c.makes ? TimeCalls(queue, kCalls, candidates) : 0,
+      static_cast<double>(c.rows * read * kHeads * kWidth * 2) / whole * 1e-6);
+  std::fflush(stdout);
+  Check(queue->Synchronize(), c.name);
+}
+
+int Main() {
+  std::setvbuf(stdout, nullptr, _IOLBF, 1 << 12);
+  EndAfter(kLimitSeconds);
+  Queue queue;
+  Batch batch;
+  Compare(&batch, &queue, "ragged", 22, true, true);
+  Compare(&batch, &queue, "one sequence", 12, false, false);
+  const double rate = CopyRate();
+  fmt::print(
+      "copy {:.2f} TB/s\n{:<26} {:>4} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} "
+      "{:>6}\n",
+      rate, "us", "rows", "entries", "whole", "bytes", "queries", "scores", "wide2", "wide3",
+      "select", "blocks", "TF");
+  constexpr Case kCases[] = {{"ratio 1", 1, kContext, true, false, false},
+                             {"ratio 1, candidates", 1, kContext, true, true, false},
+                             {"ratio 2", 1, kContext / 2, true, false, false},
+                             {"inside candidates", 1, kContext, true, false, true},
+                             {"8k", 1, 8192, true, false, false},
+                             {"verify 6 rows", 6, kContext, false, false, false},
+                             {"ratio 1", 8, kContext, true, false, false},
+                             {"ratio 1", 64, kContext, true, false, false},
+                             {"ratio 1, candidates", 64, kContext, true, true, false},
+                             {"ratio 2", 64, kContext / 2, true, false, false},
+                             {"inside candidates", 64, kContext, true, false, true},
+                             {"prefill", 256, kContext / 2, false, false, false}};
+  for (const Case& c : kCases) TimeCase(&batch, &queue, c, rate);
+  std::fflush(stdout);
+  std::_Exit(0);
+}
+
+}  // namespace
+}  // namespace thalweg::kernels::cuda
+
+int main() { return thalweg::kernels::cuda::Main(); }

@@ -1,0 +1,31 @@
+// Kernels that begin while the one before them on their queue ends: their blocks are in place, and
+// wait inside, so that a queue of short kernels has no gaps. Such a kernel calls WaitForEarlier
+// before it reads or writes anything that another kernel may have to do with.
+#pragma once
+
+#include "kernels/cuda/launch.h"
+
+namespace thalweg::kernels::cuda {
+
+// Lets the next kernel come, and waits until those before are done and what they wrote is there.
+__device__ inline void WaitForEarlier() {
+  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+  asm volatile("griddepcontrol.wait;\n" ::: "memory");
+}
+
+template <typename... Params, typename... Args>
+void LaunchEarly(Queue* queue, void (*kernel)(Params...), dim3 grid, int threads, int64_t shared,
+                 const Args&... args) {
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  const cudaLaunchConfig_t config = {.gridDim = grid,
+                                     .blockDim = dim3(Count(threads)),
+                                     .dynamicSmemBytes = static_cast<size_t>(shared),
+                                     .stream = queue->stream(),
+                                     .attrs = &early,
+                                     .numAttrs = 1};
+  queue->Note(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...));
+}
+
+}  // namespace thalweg::kernels::cuda
