@@ -1,6 +1,7 @@
 #include "exec/model_executor.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <chrono>
@@ -61,7 +62,13 @@ Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(
 ModelExecutor::ModelExecutor(std::unique_ptr<model::Model> model)
     : model_(std::move(model)), slots_(static_cast<size_t>(model_->options().max_sequences)) {}
 
-ModelExecutor::~ModelExecutor() = default;
+ModelExecutor::~ModelExecutor() {
+  const kernels::DeviceGauges* gauges = model_->options().ops->gauges;
+  if (gauges == nullptr) return;
+  const kernels::StepSeconds seconds = gauges->step_seconds(model_->stream());
+  spdlog::info("the device ran launched steps for {:.3f} s, and had none between them for {:.3f} s",
+               seconds.busy, seconds.idle);
+}
 
 Status ModelExecutor::SetDrafts(const DraftOptions& options) {
   speculation_.reset();

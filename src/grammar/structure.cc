@@ -9,6 +9,7 @@
 
 #include "grammar/constraint.h"
 #include "grammar/marked_text.h"
+#include "grammar/tool_calls.h"
 
 namespace thalweg::grammar {
 namespace {
@@ -63,6 +64,7 @@ class StructureBuilder {
   Result<Symbol> TagFormat(const Json& json, const Place& place);
   Result<Symbol> SeparatedFormat(const Json& json, const Place& place);
   Result<Symbol> TriggeredFormat(const Json& json, const Place& place);
+  Result<Symbol> ToolCallsFormat(const Json& json, const Place& place);
 
   Result<Symbol> OwnTriggers(const Json& json, const Place& place);
   Result<Symbol> LegacyStructures(const Json& json, const Place& place);
@@ -193,7 +195,8 @@ Result<Symbol> StructureBuilder::Format(const Json& json, const Place& place) {
       {"plus", &StructureBuilder::PlusFormat},
       {"tag", &StructureBuilder::TagFormat},
       {"tags_with_separator", &StructureBuilder::SeparatedFormat},
-      {"triggered_tags", &StructureBuilder::TriggeredFormat}};
+      {"triggered_tags", &StructureBuilder::TriggeredFormat},
+      {"tool_calls", &StructureBuilder::ToolCallsFormat}};
   if (place.depth > 2 * limits_.nesting) return place.Error("nested too deeply");
   if (!json.is_object()) return place.Error("an object is expected");
   TW_ASSIGN(const std::string type, Text(json, "type", place));
@@ -385,6 +388,15 @@ Result<Symbol> StructureBuilder::TriggeredFormat(const Json& json, const Place& 
   std::vector<std::vector<MarkedPiece>> triggers;
   for (const std::string& text : texts) triggers.push_back(Split(text));
   return Triggered(triggers, tags, json, place);
+}
+
+// Calls as DeepSeek-V4.1 writes them.
+Result<Symbol> StructureBuilder::ToolCallsFormat(const Json& json, const Place& place) {
+  TW_TRY(CheckKeys(json, {"type", "tools", "tool_choice", "parallel_tool_calls", "block_open"},
+                   place));
+  if (!json.contains("tools")) return place.Error("\"tools\" is missing");
+  TW_ASSIGN(const ToolCallOptions options, ParseToolCallOptions(json, options_));
+  return AddToolCalls(json["tools"], options, limits_, rules_);
 }
 
 // What may follow a trigger: the rests of the tags that begin with it.

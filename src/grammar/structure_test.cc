@@ -100,6 +100,19 @@ TEST(Structure, FormatsCombine) {
          {"", "(a)", "(), (aa)"}, {"(),()", "(), "});
 }
 
+TEST(Structure, ToolCallsAreAFormat) {
+  const char* const structure = R"({"type": "tool_calls", "tools": [
+      {"type": "function", "function": {"name": "f"}}, {"name": "g"}],
+      "tool_choice": {"type": "function", "function": {"name": "f"}}})";
+  const std::string call =
+      "<｜DSML｜ calls>\n<｜DSML｜ invoke name=\"f\">\n\n</｜DSML｜ invoke>\n"
+      "</｜DSML｜ calls>";
+  std::string other = call;
+  other[other.find("\"f\"") + 1] = 'g';
+  Expect(structure, {call.c_str()}, {"", "text", other.c_str()});
+  EXPECT_FALSE(Compile(R"({"type": "tool_calls", "tools": [], "tool_choice": "some"})").ok());
+}
+
 TEST(Structure, ErrorsNameThePath) {
   const std::pair<const char*, const char*> all[] = {
       {"[]", "structure"},

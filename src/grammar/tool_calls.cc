@@ -236,13 +236,43 @@ class ToolCallBuilder {
 
 }  // namespace
 
+Result<Symbol> AddToolCalls(const Json& tools, const ToolCallOptions& options, const Limits& limits,
+                            Rules* rules) {
+  TW_ASSIGN(const std::vector<Tool> parsed, ParseTools(tools, options));
+  return ToolCallBuilder(options, limits, rules).Build(parsed);
+}
+
 Result<Rules> ToolCallRules(const Json& tools, const ToolCallOptions& options,
                             const Limits& limits) {
   Rules rules;
   rules.regexes().LimitWork(kCompileWork);
-  TW_ASSIGN(const std::vector<Tool> parsed, ParseTools(tools, options));
-  TW_ASSIGN(const Symbol start, ToolCallBuilder(options, limits, &rules).Build(parsed));
+  TW_ASSIGN(const Symbol start, AddToolCalls(tools, options, limits, &rules));
   return FinishRules(start, limits, std::move(rules));
+}
+
+Result<ToolCallOptions> ParseToolCallOptions(const Json& json, const SchemaOptions& schema) {
+  using Choice = ToolCallOptions::Choice;
+  ToolCallOptions options;
+  options.schema = schema;
+  const Json choice = json.value("tool_choice", Json("auto"));
+  if (choice == "required") {
+    options.choice = Choice::kRequired;
+  } else if (choice.is_object() && choice.contains("function") && choice["function"].is_object() &&
+             choice["function"].contains("name") && choice["function"]["name"].is_string()) {
+    options.choice = Choice::kNamed;
+    options.name = choice["function"]["name"].get<std::string>();
+  } else if (choice != "auto") {
+    return base::InvalidArgument("tool_choice must be auto, required or name a function");
+  }
+  for (const auto& [key, value] :
+       {std::pair{"parallel_tool_calls", &options.parallel}, {"block_open", &options.block_open}}) {
+    if (!json.contains(key)) continue;
+    if (!json[key].is_boolean()) {
+      return base::InvalidArgument(fmt::format("{} must be true or false", key));
+    }
+    *value = json[key].get<bool>();
+  }
+  return options;
 }
 
 }  // namespace thalweg::grammar

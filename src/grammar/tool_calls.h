@@ -33,5 +33,12 @@ struct ToolCallOptions {
 // JSON. Errors name tool and parameter; kUnsupported where a keyword cannot be enforced.
 Result<Rules> ToolCallRules(const base::Json& tools, const ToolCallOptions& options,
                             const Limits& limits);
+// The same, added to existing rules, whose arena has a limit of work.
+Result<Symbol> AddToolCalls(const base::Json& tools, const ToolCallOptions& options,
+                            const Limits& limits, Rules* rules);
+// The options of {"tools": [...], "tool_choice": "auto" | "required" | {"type": "function",
+// "function": {"name": ...}}, "parallel_tool_calls": true, "block_open": false}, as OpenAI names
+// them; the whitespace is that of `schema`, flexible or not.
+Result<ToolCallOptions> ParseToolCallOptions(const base::Json& json, const SchemaOptions& schema);
 
 }  // namespace thalweg::grammar
