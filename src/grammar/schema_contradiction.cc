@@ -29,26 +29,16 @@ bool RequiresForbidden(const Shape& shape) {
   return false;
 }
 
-struct Counts {
-  int64_t least = 0;
-  int64_t most = -1;
-  bool none() const { return most >= 0 && least > most; }
-  void Meet(int64_t min, int64_t max) {
-    least = std::max(least, min);
-    if (max >= 0) most = most < 0 ? max : std::min(most, max);
-  }
-};
-
 Counts ItemCounts(const Shape& shape) {
   Counts counts;
-  for (const Schema* schema : shape.arrays) counts.Meet(schema->min_items, schema->max_items);
+  for (const Schema* schema : shape.arrays) counts.Meet({schema->min_items, schema->max_items});
   return counts;
 }
 
 Counts PropertyCounts(const Shape& shape) {
   Counts counts;
   for (const Schema* schema : shape.objects) {
-    counts.Meet(schema->min_properties, schema->max_properties);
+    counts.Meet({schema->min_properties, schema->max_properties});
   }
   return counts;
 }
@@ -72,7 +62,8 @@ void SchemaExpander::DropContradictions(Shape* shape) const {
     shape->types = Without(shape->types, kObjectType);
   }
   if (ItemCounts(*shape).none()) shape->types = Without(shape->types, kArrayType);
-  if (shape->strings == kNothing) shape->types = Without(shape->types, kStringType);
+  if (shape->strings == kNothing || shape->length.none())
+    shape->types = Without(shape->types, kStringType);
   if (shape->numbers == kNothing) shape->types = Without(shape->types, kNumberType);
 }
 

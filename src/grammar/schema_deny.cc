@@ -55,6 +55,20 @@ class Denier {
       branch.strings = OtherText(schema_.strings);
       Add(std::move(branch));
     }
+    if ((schema_.types & kStringType) != 0) DenyLength();
+  }
+
+  // As lengths again, which cost nothing, and not as a complement, which is large.
+  void DenyLength() {
+    const Counts& length = schema_.length;
+    if (length.least > 0) AddLength({0, length.least - 1});
+    if (length.most >= 0 && length.most < INT32_MAX) AddLength({length.most + 1, -1});
+  }
+
+  void AddLength(const Counts& length) {
+    Schema branch = OfTypes(kStringType);
+    branch.length = length;
+    Add(std::move(branch));
   }
 
   RegexId OtherText(RegexId text) { return context_.languages.OtherText(text); }
@@ -181,9 +195,11 @@ class Denier {
       return Add(std::move(branch));
     }
     if (!simple || (names.types & kStringType) == 0) return Refuse(kObjectType, "propertyNames");
-    if (names.strings == kAnything) return;
+    if (names.strings == kAnything && names.length.any()) return;
+    const RegexId allowed = context_.regexes.Both(
+        names.strings, names.length.none() ? kNothing : context_.languages.OfLength(names.length));
     Schema branch = OfObjects();
-    branch.some_keys = {OtherText(names.strings)};
+    branch.some_keys = {OtherText(allowed)};
     Add(std::move(branch));
   }
 

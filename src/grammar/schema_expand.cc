@@ -123,6 +123,7 @@ void SchemaExpander::ApplyOwn(const Schema& schema, Draft* draft) {
   if (schema.strings != kAnything) {
     shape.strings = context_.regexes.Both(shape.strings, schema.strings);
   }
+  shape.length.Meet(schema.length);
   if (schema.enumerates) {
     if (shape.enumeration != nullptr && AreApart(*shape.enumeration, schema)) shape.types = 0;
     shape.enumeration = &schema;
@@ -134,6 +135,10 @@ void SchemaExpander::ApplyOwn(const Schema& schema, Draft* draft) {
 Status SchemaExpander::Finish(Draft draft, std::vector<Shape>* shapes) {
   Shape& shape = draft.shape;
   DropContradictions(&shape);
+  if ((shape.types & kStringType) != 0 && !shape.length.any()) {
+    shape.strings = context_.regexes.Both(shape.strings, context_.languages.OfLength(shape.length));
+  }
+  shape.length = {};
   if (draft.combined) DropEmpty(&shape);
   if (shape.types == 0) return {};
   for (const Refusal& refusal : shape.refusals) {

@@ -22,6 +22,7 @@ struct Shape {
   bool integral = false;  // `numbers` has integers only
   RegexId numbers = kAnything;
   RegexId strings = kAnything;
+  Counts length = {};  // of strings; in a finished shape `strings` has it
   // Schemas that have a say in arrays, or objects, in the order in which they are written.
   std::vector<const Schema*> arrays = {};
   std::vector<const Schema*> objects = {};

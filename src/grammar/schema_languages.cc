@@ -34,10 +34,11 @@ RegexId SchemaLanguages::AnyText() {
       .value();
 }
 
-RegexId SchemaLanguages::AnyCharacter() {
-  return Remember("c",
-                  [&]() -> Result<RegexId> { return grammar::AnyCharacter(kEncoding, &regexes_); })
-      .value();
+RegexId SchemaLanguages::OfLength(const Counts& length) {
+  const RegexId character = Remember("c", [&]() -> Result<RegexId> {
+                              return AnyCharacter(kEncoding, &regexes_);
+                            }).value();
+  return regexes_.Repeat(character, length.least, length.most);
 }
 
 RegexId SchemaLanguages::Text(const std::string& text) {

@@ -8,6 +8,7 @@
 #include "grammar/limits.h"
 #include "grammar/number_range.h"
 #include "grammar/regex_arena.h"
+#include "grammar/schema_model.h"
 
 namespace thalweg::grammar {
 
@@ -18,7 +19,8 @@ class SchemaLanguages {
       : limits_(limits), regexes_(*regexes) {}
 
   RegexId AnyText();
-  RegexId AnyCharacter();
+  // Text of so many characters; `length` is not none.
+  RegexId OfLength(const Counts& length);
   // `text` in every spelling.
   RegexId Text(const std::string& text);
   // All text that is not in `text`.

@@ -12,6 +12,11 @@ DemandSet MakeDemandSet(std::vector<Demand> demands) {
   return demands;
 }
 
+void Counts::Meet(const Counts& other) {
+  least = std::max(least, other.least);
+  if (other.most >= 0) most = most < 0 ? other.most : std::min(most, other.most);
+}
+
 bool Schema::HasArrayPart() const {
   return !prefix.empty() || items || min_items > 0 || max_items >= 0 || contains || unique_items;
 }

@@ -44,6 +44,17 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
+// How many there may be; several bounds together are the tightest.
+struct Counts {
+  int64_t least = 0;
+  int64_t most = -1;  // < 0: without limit
+
+  bool none() const { return most >= 0 && least > most; }
+  bool any() const { return least == 0 && most < 0; }
+  void Meet(const Counts& other);
+  bool operator==(const Counts&) const = default;
+};
+
 struct PatternProperty {
   RegexId keys = kNothing;  // in the encoding of JSON strings, between the quotes
   Demand values = kAllowAll;
@@ -69,6 +80,7 @@ struct Schema {
   RegexId numbers = kAnything;
   RegexId strings = kAnything;
   bool integral = false;  // `numbers` has integers only
+  Counts length = {};     // of strings, in characters
 
   // Arrays. Items beyond the prefix meet `items`.
   std::vector<Demand> prefix = {};

@@ -22,16 +22,8 @@ Status SchemaParser::ReadStrings(const Site& site) {
 }
 
 Status SchemaParser::ReadLength(const Site& site) {
-  TW_ASSIGN(const int64_t min, LeastOf(site, "minLength"));
-  TW_ASSIGN(const int64_t max, CountOf(site, "maxLength", -1));
-  if (min == 0 && max < 0) return {};
-  RegexArena& regexes = context_.regexes;
-  if (max >= 0 && max < min) {
-    site.schema.strings = kNothing;
-    return {};
-  }
-  const RegexId character = context_.languages.AnyCharacter();
-  site.schema.strings = regexes.Repeat(character, min, max);
+  TW_ASSIGN(site.schema.length.least, LeastOf(site, "minLength"));
+  TW_ASSIGN(site.schema.length.most, CountOf(site, "maxLength", -1));
   return {};
 }
 
@@ -52,12 +44,11 @@ Status SchemaParser::ReadFormat(const Site& site) {
   if (!format->is_string()) return site.Wrong("format", "must be a string");
   const auto& name = format->get_ref<const std::string&>();
   if (std::find(kOpenFormats.begin(), kOpenFormats.end(), name) != kOpenFormats.end()) return {};
+  // What applies to strings alone says nothing about other types, whatever it is.
+  if ((site.schema.types & kStringType) == 0) return {};
   if (!KnownFormat(name) && context_.options.open_formats) return {};
   const Result<RegexId> text = context_.languages.Format(name);
-  if (!text.ok()) {
-    if ((site.schema.types & kStringType) == 0 && KnownFormat(name)) return {};
-    return site.Refuse("format", text.status().message());
-  }
+  if (!text.ok()) return site.Refuse("format", text.status().message());
   site.schema.strings = context_.regexes.Both(site.schema.strings, text.value());
   return {};
 }

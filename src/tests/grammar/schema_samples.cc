@@ -105,8 +105,12 @@ Status DrawSamples(const std::filesystem::path& path, int64_t samples, uint64_t 
     Print({{"file", file}, {"refused", rules.status().message()}});
     return {};
   }
-  TW_ASSIGN(const auto grammar, Grammar::Create(std::move(rules).value(), vocabulary));
-  Drawer drawer(grammar, seed);
+  const auto grammar = Grammar::Create(std::move(rules).value(), vocabulary);
+  if (!grammar.ok()) {
+    Print({{"file", file}, {"refused", grammar.status().message()}});
+    return {};
+  }
+  Drawer drawer(grammar.value(), seed);
   int64_t unfinished = 0;
   for (int64_t i = 0; i < samples; ++i) {
     TW_ASSIGN(const std::optional<std::string> text, drawer.Draw());
