@@ -129,12 +129,12 @@ bool MaskMaker::FillByRun(const Alphabet& alphabet, const Run& run, Mask* mask) 
 
 // Tokens of some characters of the alphabet, and then something else.
 bool MaskMaker::WalkRests(const Alphabet& alphabet, const Run& run, MaskWalk* walk) {
+  std::vector<MaskWalk::Start> starts;
   for (size_t k = 0; k < run.rows.size() && k <= Alphabet::kMost; ++k) {
     const bool all_others = run.for_ever && k + 1 == run.rows.size();
-    const uint32_t prefixes = all_others ? MaskWalk::kEveryPrefix << k : uint32_t{1} << k;
-    if (!walk->Walk(alphabet.rest, run.rows[k], prefixes)) return false;
+    starts.push_back({run.rows[k], all_others ? MaskWalk::kEveryPrefix << k : uint32_t{1} << k});
   }
-  return true;
+  return walk->WalkAll(alphabet.rest, starts);
 }
 
 bool MaskMaker::WalkExceptions(int32_t row, const ByteSet& exceptions, MaskWalk* walk) {

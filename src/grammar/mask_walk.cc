@@ -1,5 +1,8 @@
 #include "grammar/mask_walk.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace thalweg::grammar {
 namespace {
 
@@ -59,6 +62,45 @@ bool MaskWalk::WalkFrom(const ByteTrie& trie, int32_t begin, int32_t end, uint32
     SetTokens(trie, node.first_token, nodes[i + 1].first_token, prefixes);
     if (node.skip > i + 1 && !Open(&path_, node.depth, row)) return false;
     ++i;
+  }
+  return true;
+}
+
+// The rows after the node's byte, each with the prefixes of all starts that lead to it.
+bool MaskWalk::GroupByRow(const ByteTrie::Node& node, std::span<const Start> starts) {
+  groups_.clear();
+  for (size_t i = 0; i < starts.size(); ++i) {
+    if ((node.prefixes & starts[i].prefixes) == 0) continue;
+    const int32_t row = rows_.Next(tables_[i], node.byte);
+    if (row == Rows::kFailed) return false;
+    if (row < 0) continue;
+    const auto known = std::ranges::find(groups_, row, &Start::row);
+    if (known == groups_.end()) {
+      groups_.push_back({row, starts[i].prefixes});
+    } else {
+      known->prefixes |= starts[i].prefixes;
+    }
+  }
+  return true;
+}
+
+bool MaskWalk::WalkAll(const ByteTrie& trie, std::span<const Start> starts) {
+  path_.resize(static_cast<size_t>(trie.deepest) + 1);
+  tables_.resize(starts.size());
+  for (size_t i = 0; i < starts.size(); ++i) {
+    tables_[i] = rows_.TableOf(starts[i].row);
+    if (tables_[i] == nullptr) return false;
+  }
+  for (int32_t i = 1; i < trie.size();) {
+    const ByteTrie::Node& node = trie.nodes[static_cast<size_t>(i)];
+    if (!GroupByRow(node, starts)) return false;
+    for (const Start& group : groups_) {
+      SetTokens(trie, node.first_token, trie.FirstToken(i + 1), group.prefixes);
+      if (node.skip == i + 1) continue;
+      if (!Open(&path_, 1, group.row)) return false;
+      if (!WalkFrom(trie, i + 1, node.skip, group.prefixes)) return false;
+    }
+    i = node.skip;
   }
   return true;
 }

@@ -26,7 +26,7 @@ struct ByteTrie {
   struct Entry {
     std::string_view text;
     int32_t token = 0;
-    uint8_t prefix = 0;  // 0..31: what walks can filter by
+    uint8_t prefix = 0;  // 0 to 31: what walks can filter by
   };
 
   static ByteTrie Of(std::vector<Entry> entries);
@@ -45,8 +45,7 @@ struct ByteTrie {
 // character of one alike (inside a JSON string, an identifier, free text), which decides most
 // tokens at once.
 struct Alphabet {
-  static constexpr int32_t kMost = 30;  // characters of tokens that are counted apart
-  static constexpr uint8_t kLonger = 31;
+  static constexpr int32_t kMost = 20;  // characters of tokens that are counted apart
 
   ByteSet ascii = {};         // its characters of one byte
   bool beyond_ascii = false;  // and those of kCharacterSequences
@@ -57,7 +56,7 @@ struct Alphabet {
   // [k]: the tokens of 1 to k characters and nothing else; the last one: of any length.
   std::vector<std::vector<uint32_t>> up_to = {};
   // Tokens with another byte somewhere, by what remains from there; prefix: how many characters
-  // come before (31: more than 30).
+  // come before (kMost + 1: more than kMost).
   ByteTrie rest = {};
   // Whole tokens that begin with more than kMost characters.
   ByteTrie longer = {};
