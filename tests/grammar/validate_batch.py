@@ -19,6 +19,12 @@ except ImportError:
     sys.exit(77)
 
 
+def formats():
+    """Older versions keep it elsewhere."""
+    own = getattr(jsonschema.Draft202012Validator, "FORMAT_CHECKER", None)
+    return own or jsonschema.draft202012_format_checker
+
+
 def lines_for(corpus, times):
     for file in sorted(corpus.glob("*.json")):
         schema = json.loads(file.read_text())["schema"]
@@ -45,8 +51,7 @@ def main():
         elif result["finish_reason"] != "stop":
             kind = "cut"
         else:
-            checker = jsonschema.Draft202012Validator(
-                schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER)
+            checker = jsonschema.Draft202012Validator(schema, format_checker=formats())
             kind = "valid" if checker.is_valid(json.loads(result["text"])) else "not valid"
         counts[kind] += 1
         if kind in ("not valid", "failed"):
