@@ -8,6 +8,7 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/ring.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -47,34 +48,47 @@ __device__ int ExpertOf(const ListArgs& p, int slot) {
   return min(max(p.chosen[slot], 0), p.experts - 1);
 }
 
-__device__ void WriteTiles(const ListArgs& p, int expert, int first, int count, int at) {
-  for (int done = 0; done < count; done += p.tile_rows) {
-    p.lists.tiles[at++] = {expert, first + done, min(p.tile_rows, count - done)};
+// Where an expert's tiles begin.
+struct ListPlace {
+  int slots = 0, tiles = 0, groups = 0;
+};
+
+// As many tiles as it takes, of even width: a multiple of 8.
+__device__ void WriteTiles(const ListArgs& p, int expert, int count, const ListPlace& place) {
+  const int tiles = (count + p.tile_rows - 1) / p.tile_rows;
+  if (tiles == 0) return;
+  const int step = min(p.tile_rows, ((count + tiles - 1) / tiles + 7) / 8 * 8);
+  for (int i = 0; i < tiles; ++i) {
+    const int done = i * step;
+    p.lists.tiles[place.tiles + i] = {expert, place.slots + done, min(step, count - done),
+                                      place.groups + done / 8};
   }
 }
 
 // One block.
 __global__ void __launch_bounds__(kListThreads) ListKernel(const ListArgs p) {
   __shared__ int counts[kMostExperts + 1], next[kMostExperts + 1];
+  LetNextKernelStart();
   const int thread = static_cast<int>(threadIdx.x);
   for (int e = thread; e < p.experts; e += kListThreads) counts[e] = 0;
   __syncthreads();
   for (int s = thread; s < p.slots; s += kListThreads) atomicAdd(&counts[ExpertOf(p, s)], 1);
   __syncthreads();
-  int slots_before = 0, tiles_before = (p.rows + p.tile_rows - 1) / p.tile_rows;
-  if (thread == 0) WriteTiles(p, p.experts, p.slots, p.rows, 0);
+  if (thread == 0) WriteTiles(p, p.experts, p.rows, {p.slots, 0, 0});
+  ListPlace before{0, (p.rows + p.tile_rows - 1) / p.tile_rows, (p.rows + 7) / 8};
   for (int base = 0; base < p.experts; base += kListThreads) {
     const int e = base + thread;
     const int count = e < p.experts ? counts[e] : 0;
-    int slots = 0, tiles = 0;
-    const int first = slots_before + SumBefore(count, &slots);
-    const int at = tiles_before + SumBefore((count + p.tile_rows - 1) / p.tile_rows, &tiles);
-    if (e < p.experts) next[e] = first;
-    WriteTiles(p, e, first, count, at);
-    slots_before += slots;
-    tiles_before += tiles;
+    ListPlace all;
+    const ListPlace mine{
+        before.slots + SumBefore(count, &all.slots),
+        before.tiles + SumBefore((count + p.tile_rows - 1) / p.tile_rows, &all.tiles),
+        before.groups + SumBefore((count + 7) / 8, &all.groups)};
+    if (e < p.experts) next[e] = mine.slots;
+    WriteTiles(p, e, count, mine);
+    before = {before.slots + all.slots, before.tiles + all.tiles, before.groups + all.groups};
   }
-  if (thread == 0) *p.lists.tiles_n = tiles_before;
+  if (thread == 0) *p.lists.tiles_n = before.tiles;
   __syncthreads();
   for (int s = thread; s < p.slots; s += kListThreads) {
     p.lists.slots[atomicAdd(&next[ExpertOf(p, s)], 1)] = s;
@@ -88,6 +102,10 @@ struct Table {
 };
 
 }  // namespace
+
+int64_t MostExpertGroups(int64_t rows, int64_t topk, int64_t experts) {
+  return base::CeilDiv(rows, int64_t{8}) + rows * topk / 8 + std::min(rows * topk, experts);
+}
 
 int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_rows) {
   const int64_t slots = rows * topk;

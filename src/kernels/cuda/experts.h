@@ -14,6 +14,7 @@ struct ExpertTile {
   int32_t expert = 0;
   int32_t first = 0;  // in ExpertLists::slots
   int32_t count = 0;
+  int32_t group = 0;  // groups of 8 columns in the tiles before
 };
 
 struct ExpertLists {
@@ -22,7 +23,8 @@ struct ExpertLists {
   int32_t* tiles_n = nullptr;
 };
 
-// The most tiles of `tile_rows` slots there can be.
+// The most tiles of `tile_rows` slots, and groups of 8 columns, there can be.
+int64_t MostExpertGroups(int64_t rows, int64_t topk, int64_t experts);
 int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_rows);
 
 // Fills the lists. chosen: [rows, topk] in device memory.

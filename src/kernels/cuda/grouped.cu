@@ -22,8 +22,9 @@ struct GroupedOp {
   const BF16* x = nullptr;
   BF16* out = nullptr;
   bool inputs_aligned = false;
+  BF16* packed = nullptr;  // for wide tiles (PackInputsKernel)
 
-  static constexpr bool kSplits = true;
+  static constexpr bool kSplits = true, kStartsEarly = false, kWeightsKnown = true;
   __device__ WeightFormat FormatOf(const Item&) const { return weight.format; }
   __device__ int64_t Tiles() const { return groups * group_tiles * row_tiles; }
   __device__ Item Locate(int64_t tile) const {
@@ -34,12 +35,24 @@ struct GroupedOp {
   __device__ Slab SlabAt(const Item& item, int slab) const {
     return SlabOf(weight, min(item.slab + slab, (weight.rows - 1) / kUnitRows));
   }
+  __device__ int Columns(const Item& item) const {
+    return static_cast<int>(min(rows - item.row, static_cast<int64_t>(tile_rows)));
+  }
+  __device__ int64_t InputTiles() const { return groups * row_tiles; }
+  __device__ Item InputItem(int64_t i) const {
+    return {i / row_tiles, 0, i % row_tiles * tile_rows};
+  }
+  __device__ BF16* Packed(const Item& item) const {
+    return packed + (item.group * ((rows + 7) / 8 * 8) + item.row) * width;
+  }
   __device__ const BF16* InputRow(const Item& item, int n) const {
     if (item.row + n >= rows) return nullptr;
     return x + ((item.row + n) * groups + item.group) * width;
   }
+  struct Column {};
+  __device__ Column ColumnAt(const Item&, int) const { return {}; }
   template <typename Sums>
-  __device__ void Store(const Item& item, int quad, int n, const Sums& sums) const {
+  __device__ void Store(const Item& item, int quad, int n, Column, const Sums& sums) const {
     if (item.row + n >= rows) return;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -70,6 +83,12 @@ void LaunchGrouped(Queue* queue, GroupedOp op) {
   // A group that begins inside a slab reaches over one slab more.
   const int64_t before = op.group_out % kUnitRows == 0 ? 0 : kUnitRows - 1;
   op.group_tiles = base::CeilDiv(op.group_out + before, int64_t{S::kRows});
+  if constexpr (kIsWide<S>) {
+    const int64_t bytes = op.groups * base::RoundUp(op.rows, int64_t{8}) * op.width * 2;
+    op.packed = static_cast<BF16*>(queue->Scratch(bytes, Queue::kProductSlot));
+    if (op.packed == nullptr) return;
+    PackInputs(queue, op, op.groups * op.row_tiles, false);
+  }
   LaunchProduct<S, kOperand>(queue, op, op.groups * op.group_tiles * op.row_tiles,
                              RanksOf(op.width));
 }
@@ -77,10 +96,9 @@ void LaunchGrouped(Queue* queue, GroupedOp op) {
 void ChooseGrouped(Queue* queue, const GroupedOp& op) {
   switch (OperandOf(op.weight)) {
     case Operand::kUnits:
-      if (op.rows <= 8) return LaunchGrouped<OneUnits, Operand::kUnits>(queue, op);
-      if (op.rows <= 16) return LaunchGrouped<TwoUnits, Operand::kUnits>(queue, op);
-      if (op.rows <= 64) return LaunchGrouped<FourUnits, Operand::kUnits>(queue, op);
-      return LaunchGrouped<ManyUnits, Operand::kUnits>(queue, op);
+      return ChooseUnits(op, op.groups * base::CeilDiv(op.group_out, int64_t{64}), [&](auto shape) {
+        LaunchGrouped<decltype(shape), Operand::kUnits>(queue, op);
+      });
     case Operand::kHalves:
       if (op.rows <= 8) return LaunchGrouped<FewHalves, Operand::kHalves>(queue, op);
       return LaunchGrouped<ManyHalves, Operand::kHalves>(queue, op);

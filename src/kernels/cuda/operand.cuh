@@ -5,7 +5,8 @@
 // - kFp4 (544 bytes): 32 lanes of 16 bytes, one word a step; then 8 words, of lanes 4g to 4g + 3:
 //   the scales of rows g (columns 0-31, 32-63) and g + 8.
 // - kFp8 (1040 bytes): 32 lanes of 16 bytes for steps 0 and 1, the same for steps 2 and 3; then the
-//   factors of columns 0-31 and 32-63 as pairs of bf16, and 8 bytes of nothing.
+//   factors of columns 0-31 and 32-63 as pairs of bf16, a bit for each row that holds a NaN, and 4
+//   bytes of nothing.
 //
 // Codes become tiny bf16 numbers by masks and shifts, then one product with a power of two makes
 // them weight * 2^-32: exact for scales from 2^-92 to 2^32. The sums are multiplied by 2^32 in the
@@ -106,6 +107,15 @@ __device__ inline void PairsOfFp8(uint32_t w, uint32_t factor, uint32_t* a) {
   a[1] = ProductOfPairs(((w << 4) & 0x80f080f0u) | ((w >> 4) & 0x07000700u), factor);
 }
 
+// Rows of a unit with a NaN among their weights (a bit each): whatever the inputs are, their sums
+// are NaN when one of their values is. a: the fragment of any step.
+__device__ inline void MarkNaN(uint32_t rows, int lane, uint32_t (&a)[4]) {
+  constexpr uint32_t kTwoNaN = 0x7fc07fc0u;
+  if (rows == 0) return;
+  if ((rows >> (lane / 4) & 1u) != 0) a[0] = kTwoNaN;
+  if ((rows >> (lane / 4 + 8) & 1u) != 0) a[1] = kTwoNaN;
+}
+
 template <>
 struct Units<Operand::kUnits> {
   static constexpr int kBytes = kFp8UnitBytes;
@@ -148,8 +158,20 @@ struct Units<Operand::kUnits> {
     PairsOfFp8(more.y, factors.y, a[2][0] + 2);
     PairsOfFp8(more.z, factors.y, a[3][0]);
     PairsOfFp8(more.w, factors.y, a[3][0] + 2);
+    MarkNaN(factors.z, lane, a[0][0]);
   }
 };
+
+// Calls store(row, column, value) for a lane's share of the values of a unit, zeros outside of the
+// matrix: for weights that cannot be copied in pieces.
+template <typename F>
+__device__ inline void ForValues(const Slab& slab, int64_t unit, int lane, F store) {
+  for (int i = lane; i < kUnitRows * kUnitCols; i += kWarp) {
+    const int row = i / kUnitCols, col = i % kUnitCols;
+    const int64_t r = slab.first + row, c = unit * kUnitCols + col;
+    store(row, col, r < slab.rows && c < slab.cols ? StoredWeight(slab, r, c) : 0.0f);
+  }
+}
 
 template <>
 struct Units<Operand::kHalves> {
@@ -171,15 +193,10 @@ struct Units<Operand::kHalves> {
   }
 
   __device__ static void FetchValues(const Slab& slab, int64_t unit, uint32_t to, int lane) {
-    for (int i = lane; i < kUnitRows * kUnitCols; i += kWarp) {
-      const int64_t row = slab.first + i / kUnitCols;
-      const int64_t col = unit * kUnitCols + i % kUnitCols;
-      const bool read = row < slab.rows && col < slab.cols;
-      const BF16 value = read ? Narrow(StoredWeight(slab, row, col)) : BF16{0};
-      asm volatile(
-          "st.shared.u16 [%0], %1;\n" ::"r"(to + i / kUnitCols * kPitch + i % kUnitCols * 2),
-          "h"(value.bits));
-    }
+    ForValues(slab, unit, lane, [&](int row, int col, float value) {
+      asm volatile("st.shared.u16 [%0], %1;\n" ::"r"(to + row * kPitch + col * 2),
+                   "h"(Narrow(value).bits));
+    });
   }
 
   __device__ static void Unpack(const Slab&, uint32_t unit, int lane, Fragments& a) {
@@ -213,14 +230,9 @@ struct Units<Operand::kFloats> {
   }
 
   __device__ static void FetchValues(const Slab& slab, int64_t unit, uint32_t to, int lane) {
-    for (int i = lane; i < kUnitRows * kUnitCols; i += kWarp) {
-      const int64_t row = slab.first + i / kUnitCols;
-      const int64_t col = unit * kUnitCols + i % kUnitCols;
-      const bool read = row < slab.rows && col < slab.cols;
-      asm volatile(
-          "st.shared.f32 [%0], %1;\n" ::"r"(to + i / kUnitCols * kPitch + i % kUnitCols * 4),
-          "f"(read ? StoredWeight(slab, row, col) : 0.0f));
-    }
+    ForValues(slab, unit, lane, [&](int row, int col, float value) {
+      asm volatile("st.shared.f32 [%0], %1;\n" ::"r"(to + row * kPitch + col * 4), "f"(value));
+    });
   }
 
   // Two floats as three pairs of bf16, the first eight bits of each first.

@@ -7,9 +7,17 @@
 namespace thalweg::kernels::cuda {
 namespace {
 
-// What a code and a scale are, zero outside of the matrix.
+constexpr uint8_t kNaNScale = 255;
+
+__device__ uint8_t StoredScale(const Slab& w, int64_t row, int64_t col) {
+  const int64_t line = w.format == WeightFormat::kFp4 ? row : row / 32;
+  return w.scales[line * (w.cols / 32) + col / 32];
+}
+
+// What a code and a scale are, zero outside of the matrix. A scale of NaN is kept as infinity, and
+// its codes are zeros: together they are NaN.
 __device__ uint32_t CodeAt(const Slab& w, int64_t row, int64_t col) {
-  if (row >= w.rows || col >= w.cols) return 0;
+  if (row >= w.rows || col >= w.cols || StoredScale(w, row, col) == kNaNScale) return 0;
   const auto* codes = static_cast<const uint8_t*>(w.data);
   const int64_t at = row * w.cols + col;
   if (w.format == WeightFormat::kFp8) return codes[at];
@@ -18,9 +26,10 @@ __device__ uint32_t CodeAt(const Slab& w, int64_t row, int64_t col) {
 
 __device__ uint32_t ScaleAt(const Slab& w, int64_t row, int64_t col) {
   if (row >= w.rows || col >= w.cols) return 0;
-  const bool fp4 = w.format == WeightFormat::kFp4;
-  const int code = w.scales[(fp4 ? row : row / 32) * (w.cols / 32) + col / 32];
-  return static_cast<uint32_t>(min(max(code + (fp4 ? kFp4ScaleOffset : kFp8ScaleOffset), 0), 254));
+  const int code = StoredScale(w, row, col);
+  if (code == kNaNScale) return kNaNScale;
+  const int offset = w.format == WeightFormat::kFp4 ? kFp4ScaleOffset : kFp8ScaleOffset;
+  return static_cast<uint32_t>(min(max(code + offset, 0), 254));
 }
 
 // Row and column of value `half` of fragment register r, in lane `lane` of step s.
@@ -61,21 +70,35 @@ __device__ void PackFp4Unit(const Slab& w, int64_t col, int lane, uint32_t* unit
   unit[128 + lane] = scales;
 }
 
+__device__ bool IsNaNOfFp8(uint32_t code) { return (code & 127u) == 127u; }
+
+// Bits of rows from those of the lanes that hold them, four a row.
+__device__ uint32_t RowsOfLanes(bool mine) {
+  const uint32_t lanes = __ballot_sync(kAllLanes, mine);
+  uint32_t rows = 0;
+  for (int r = 0; r < 8; ++r) rows |= ((lanes >> (4 * r) & 15u) != 0 ? 1u : 0u) << r;
+  return rows;
+}
+
 __device__ void PackFp8Unit(const Slab& w, int64_t col, int lane, uint32_t* unit) {
+  bool upper = false, lower = false;  // whether rows lane / 4 and lane / 4 + 8 hold a NaN
   for (int i = 0; i < 8; ++i) {
     const int s = i / 2;
     uint32_t word = 0;
     for (int half = 0; half < 2; ++half) {
       const int64_t at = col + ColumnOf(s, lane, i % 2 * 2, half);
-      word |= SpreadFp8(CodeAt(w, w.first + RowOf(lane, 0), at),
-                        CodeAt(w, w.first + RowOf(lane, 1), at))
-              << (16 * half);
+      const uint32_t codes[] = {CodeAt(w, w.first + RowOf(lane, 0), at),
+                                CodeAt(w, w.first + RowOf(lane, 1), at)};
+      word |= SpreadFp8(codes[0], codes[1]) << (16 * half);
+      upper = upper || IsNaNOfFp8(codes[0]);
+      lower = lower || IsNaNOfFp8(codes[1]);
     }
     unit[i / 4 * 128 + lane * 4 + i % 4] = word;
   }
+  const uint32_t nan_rows = RowsOfLanes(upper) | RowsOfLanes(lower) << 8;
   if (lane >= 4) return;
   const uint32_t factor = lane < 2 ? ScaleAt(w, w.first, col + lane * 32) << 7 : 0;
-  unit[256 + lane] = factor | factor << 16;
+  unit[256 + lane] = lane == 2 ? nan_rows : factor | factor << 16;
 }
 
 // A warp a unit; blocks of one slab.

@@ -10,13 +10,18 @@
 //   Item: one tile's place; Locate(tile) finds it, Tiles() counts them.
 //   SlabAt(item, slab): 16 weight rows; slab counts within the tile.
 //   InputRow(item, n): column n of the tile as a row of bf16 values, null behind the last.
-//   Store(item, quad, n, sums): 64 outputs (slabs 4 quad to 4 quad + 3) of column n, by one warp;
-//     sums(i) is output i.
+//   ColumnAt(item, n): what Store needs to know of column n, loaded ahead of it; Column: its type,
+//   made
+//     of 32-bit values.
+//   Store(item, quad, n, column, sums): 64 outputs (slabs 4 quad to 4 quad + 3) of column n, by one
+//     warp; sums(i) is output i.
 //   FormatOf(item): of packed weights. kSplits: whether K may be split between ranks.
 //   width: K. inputs_aligned: input rows may be copied in pieces of 16 bytes.
 #pragma once
 
 #include <cooperative_groups.h>
+
+#include <type_traits>
 
 #include "kernels/cuda/operand.cuh"
 
@@ -241,22 +246,59 @@ __device__ inline void SyncRanks(int ranks) {
   }
 }
 
+// 64 outputs of a column from `first` on as bf16, those before `end`; a lane has two neighbours.
+template <typename Sums>
+__device__ inline void StoreRounded(int64_t first, int64_t end, const Sums& sums, BF16* row) {
+  const int i = static_cast<int>(threadIdx.x) % kWarp * 2;
+  const int64_t o = first + i;
+  const BF16 low = Narrow(sums(i)), high = Narrow(sums(i + 1));
+  if (o + 1 < end && reinterpret_cast<uintptr_t>(row) % 4 == 0) {
+    *reinterpret_cast<uint32_t*>(row + o) = static_cast<uint32_t>(high.bits) << 16 | low.bits;
+    return;
+  }
+  if (o < end) row[o] = low;
+  if (o + 1 < end) row[o + 1] = high;
+}
+
+// A value of lane `from`.
+template <typename T>
+__device__ inline T FromLane(const T& mine, int from) {
+  if constexpr (std::is_empty_v<T>) {
+    return mine;
+  } else {
+    static_assert(sizeof(T) % 4 == 0);
+    T out;
+    const auto* words = reinterpret_cast<const uint32_t*>(&mine);
+    auto* to = reinterpret_cast<uint32_t*>(&out);
+#pragma unroll
+    for (size_t i = 0; i < sizeof(T) / 4; ++i) to[i] = __shfl_sync(kAllLanes, words[i], from);
+    return out;
+  }
+}
+
 // Stores a tile: each rank its share of the columns.
 template <typename Op, typename S>
 __device__ inline void StoreTile(const Op& op, const typename Op::Item& item,
                                  const float (&acc)[S::kQuads][S::kCols / 2], float factor,
                                  float* sums, int rank, int ranks) {
+  constexpr int kAtOnce = kSumColsOf<S>, kPasses = (S::kCols + kAtOnce - 1) / kAtOnce;
   const int group = static_cast<int>(threadIdx.x) / 128;
   const int warp = static_cast<int>(threadIdx.x) / kWarp % 4;
-  float* mine = sums + group * kSumColsOf<S> * kSumPitch;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  float* mine = sums + group * kAtOnce * kSumPitch;
+  typename Op::Column columns[kPasses];
+#pragma unroll
+  for (int p = 0; p < kPasses; ++p) columns[p] = op.ColumnAt(item, p * kAtOnce + lane);
 #pragma unroll
   for (int q = 0; q < S::kQuads; ++q) {
 #pragma unroll
-    for (int first = 0; first < S::kCols; first += kSumColsOf<S>) {
-      SpreadSums<S>(acc[q], first, factor, mine);
+    for (int p = 0; p < kPasses; ++p) {
+      SpreadSums<S>(acc[q], p * kAtOnce, factor, mine);
       SyncRanks(ranks);
-      for (int n = rank + warp * ranks; n < kSumColsOf<S>; n += 4 * ranks) {
-        op.Store(item, group * S::kQuads + q, first + n, ClusterSums{mine + n * kSumPitch, ranks});
+#pragma unroll 2
+      for (int n = rank + warp * ranks; n < min(kAtOnce, S::kCols - p * kAtOnce); n += 4 * ranks) {
+        op.Store(item, group * S::kQuads + q, p * kAtOnce + n, FromLane(columns[p], n),
+                 ClusterSums{mine + n * kSumPitch, ranks});
       }
       SyncRanks(ranks);
     }

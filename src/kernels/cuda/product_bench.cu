@@ -25,15 +25,17 @@ void Check(cudaError_t error) {
   std::exit(1);
 }
 
+// Units of code_words random words, scale_words of scales, and zeros.
 __global__ void FillKernel(uint32_t* words, int64_t count, int64_t unit_words, int64_t code_words,
-                           uint32_t scale, uint32_t seed) {
+                           int64_t scale_words, uint32_t scale, uint32_t seed) {
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
        i += int64_t{gridDim.x} * blockDim.x) {
     uint32_t x = static_cast<uint32_t>(i) * 2654435761u + seed;
     x ^= x >> 16;
     x *= 0x7feb352du;
     x ^= x >> 15;
-    words[i] = unit_words > 0 && i % unit_words >= code_words ? scale : x;
+    const int64_t behind = unit_words > 0 ? i % unit_words - code_words : -1;
+    words[i] = behind < 0 ? x : behind < scale_words ? scale : 0;
   }
 }
 
@@ -54,7 +56,7 @@ Matrix RandomMatrix(WeightFormat format, int64_t rows, int64_t cols) {
       fp4 ? 0x01010101u * (kFp4ScaleOffset + 120) : 0x00010001u * ((kFp8ScaleOffset + 116) << 7);
   FillKernel<<<1024, 256>>>(static_cast<uint32_t*>(data), bytes / 4,
                             plain ? 0 : (fp4 ? kFp4UnitBytes : kFp8UnitBytes) / 4, fp4 ? 128 : 256,
-                            scale, seed++ * 977u);
+                            fp4 ? 8 : 2, scale, seed++ * 977u);
   Check(cudaGetLastError());
   (plain ? m.data : m.packed) = data;
   return m;

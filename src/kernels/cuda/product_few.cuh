@@ -59,6 +59,10 @@ struct Fp4Lane {
     LoadOnce(unit + lane * 16, read, &codes);
     LoadOnce(unit + 512 + lane / 4 * 4, read, &scales);
   }
+  __device__ void LoadShared(uint32_t unit, int lane) {
+    codes = LoadShared128(unit + lane * 16);
+    scales = LoadShared32(unit + 512 + lane / 4 * 4);
+  }
   __device__ void Unpack(uint32_t (&a)[kUnitSteps][4]) const {
     const uint32_t low0 = __byte_perm(scales, 0, 0x4040) << 7;
     const uint32_t low1 = __byte_perm(scales, 0, 0x4141) << 7;
@@ -73,11 +77,16 @@ struct Fp4Lane {
 struct Fp8Lane {
   static constexpr int kUnitBytes = kFp8UnitBytes, kAhead = 2;
   uint4 first = {}, second = {};
-  uint2 factors = {};
+  uint4 factors = {};
   __device__ void Load(const char* unit, int lane, bool read) {
     LoadOnce(unit + lane * 16, read, &first);
     LoadOnce(unit + 512 + lane * 16, read, &second);
     LoadOnce(unit + 1024, read, &factors);
+  }
+  __device__ void LoadShared(uint32_t unit, int lane) {
+    first = LoadShared128(unit + lane * 16);
+    second = LoadShared128(unit + 512 + lane * 16);
+    factors = LoadShared128(unit + 1024);
   }
   __device__ void Unpack(uint32_t (&a)[kUnitSteps][4]) const {
     PairsOfFp8(first.x, factors.x, a[0]);
@@ -88,6 +97,7 @@ struct Fp8Lane {
     PairsOfFp8(second.y, factors.y, a[2] + 2);
     PairsOfFp8(second.z, factors.y, a[3]);
     PairsOfFp8(second.w, factors.y, a[3] + 2);
+    MarkNaN(factors.z, static_cast<int>(threadIdx.x) % kWarp, a[0]);
   }
 };
 

@@ -4,16 +4,22 @@
 #include <algorithm>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/product_few.cuh"
+#include "kernels/cuda/product_ring.cuh"
 
 namespace thalweg::kernels::cuda {
 
-// Tiles for few rows: 8, 16 and 32 of them; several small blocks on a multiprocessor keep many
-// loads under way.
+// Tiles of packed weights where K is split over a cluster, for few rows and few tiles; several
+// small blocks on a multiprocessor keep many loads under way.
 using OneUnits = FewShape<8, 3, 4>;
 using TwoUnits = FewShape<16, 3, 3>;
 using FourUnits = FewShape<32, 2, 3>;
-using ManyUnits = Shape<2, 1, 64, 1, 4, 2>;
+// Tiles of packed weights where there are many.
+using NarrowRing = RingShape<2, 1, 4, 5, 2, 8, 16>;
+using MiddleRing = RingShape<2, 1, 1, 7, 1, 64>;
+using SmallRing = RingShape<1, 1, 1, 4, 2, 128>;
+using LargeRing = RingShape<2, 1, 1, 7, 1, 128>;
+// Packed weights that a ring does not take (RingTakes), and other weights.
+using OddUnits = Shape<2, 1, 64, 1, 4, 2>;
 using FewHalves = Shape<1, 1, 8, 2, 5, 2>;
 using ManyHalves = Shape<2, 1, 64, 1, 4, 1>;
 using FewFloats = Shape<1, 1, 8, 1, 5, 2>;
@@ -58,45 +64,117 @@ inline constexpr bool kIsFew = false;
 template <int kCols, int kStages, int kBlocks>
 inline constexpr bool kIsFew<FewShape<kCols, kStages, kBlocks>> = true;
 
-// Runs a kernel of matrix products on `clusters` clusters of `cluster_size` blocks.
-template <typename Op, typename Kernel>
-void LaunchOn(Queue* queue, Kernel* kernel, const Op& op, int64_t clusters, int cluster_size,
-              int threads, int bytes, auto... args) {
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {static_cast<unsigned>(cluster_size), 1, 1};
+template <typename S>
+inline constexpr bool kIsRing = false;
+template <int kG, int kQ, int kU, int kS, int kB, int... kWidths>
+inline constexpr bool kIsRing<RingShape<kG, kQ, kU, kS, kB, kWidths...>> = true;
+
+template <typename S>
+inline constexpr bool kIsWide = false;
+template <int kG, int kQ, int kU, int kS, int kB, int... kWidths>
+inline constexpr bool kIsWide<RingShape<kG, kQ, kU, kS, kB, kWidths...>> =
+    RingShape<kG, kQ, kU, kS, kB, kWidths...>::kWide;
+
+// How a kernel is launched: in clusters, and whether it may start before the one in front of it has
+// ended (it calls AwaitKernelBefore).
+struct Start {
+  int cluster = 1;
+  bool early = false;
+};
+
+template <typename... Parameters, typename... Args>
+void LaunchAs(Queue* queue, void (*kernel)(Parameters...), dim3 grid, int threads, int bytes,
+              Start start, const Args&... args) {
+  cudaLaunchAttribute attributes[2] = {};
+  unsigned count = 0;
+  if (start.cluster > 1) {
+    attributes[count].id = cudaLaunchAttributeClusterDimension;
+    attributes[count++].val.clusterDim = {static_cast<unsigned>(start.cluster), 1, 1};
+  }
+  if (start.early) {
+    attributes[count].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[count++].val.programmaticStreamSerializationAllowed = 1;
+  }
   cudaLaunchConfig_t config{};
-  config.gridDim = dim3(Count(clusters * cluster_size));
+  config.gridDim = grid;
   config.blockDim = dim3(static_cast<unsigned>(threads));
   config.dynamicSmemBytes = static_cast<size_t>(bytes);
   config.stream = queue->stream();
-  config.attrs = &cluster;
-  config.numAttrs = cluster_size > 1 ? 1 : 0;
-  queue->Note(cudaLaunchKernelEx(&config, kernel, op, UnitsOf(op.width), args...));
+  config.attrs = attributes;
+  config.numAttrs = count;
+  queue->Note(cudaLaunchKernelEx(&config, kernel, args...));
+}
+
+// Runs a kernel of matrix products on `clusters` clusters.
+template <typename Op, typename Kernel>
+void LaunchOn(Queue* queue, Kernel* kernel, const Op& op, int64_t clusters, Start start,
+              int threads, int bytes, auto... args) {
+  LaunchAs(queue, kernel, dim3(Count(clusters * start.cluster)), threads, bytes, start, op,
+           UnitsOf(op.width), args...);
+}
+
+// Brings the input rows of at most `tiles` tiles to op.packed.
+template <typename Op>
+void PackInputs(Queue* queue, const Op& op, int64_t tiles, bool early) {
+  constexpr int64_t kMostTiles = 1024;  // of one block
+  const dim3 grid(Count(UnitsOf(op.width)), Count(std::min(tiles, kMostTiles)));
+  LaunchAs(queue, PackInputsKernel<Op>, grid, 256, 0, {1, early}, op);
 }
 
 // Runs the op on at most `tiles` tiles.
 template <typename S, Operand kOperand, typename Op>
 void LaunchProduct(Queue* queue, const Op& op, int64_t tiles, int ranks) {
   if (tiles == 0) return;
-  if constexpr (kIsFew<S>) {
+  if constexpr (kIsRing<S>) {
+    static_assert(kOperand == Operand::kUnits);
+    const auto kernel = RingKernel<Op, S>;
+    constexpr int kBytes = RingLayout<S>::kBytes;
+    static const int resident = ResidentBlocks(queue, kernel, S::kThreads, kBytes);
+    const int cluster = tiles < MultiprocessorCount() ? ranks : 1;
+    const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
+    LaunchOn(queue, kernel, op, clusters, {cluster, Op::kStartsEarly || S::kWide}, S::kThreads,
+             kBytes, ranks, cluster);
+  } else if constexpr (kIsFew<S>) {
     static_assert(kOperand == Operand::kUnits);
     const auto kernel = FewKernel<Op, S>;
     static const int resident = ResidentBlocks(queue, kernel, S::kThreads, kFewBytes<S>);
     // A cluster where tiles alone would leave multiprocessors without work.
     const int cluster = tiles < 2 * MultiprocessorCount() ? ranks : 1;
     const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
-    LaunchOn(queue, kernel, op, clusters, cluster, S::kThreads, kFewBytes<S>, ranks, cluster);
+    LaunchOn(queue, kernel, op, clusters, {cluster}, S::kThreads, kFewBytes<S>, ranks, cluster);
   } else {
     const auto kernel = ProductKernel<Op, S, kOperand>;
     constexpr int kBytes = Layout<S, kOperand>::kBytes;
     static const int resident = ResidentBlocks(queue, kernel, S::kThreads, kBytes);
-    LaunchOn(queue, kernel, op, std::min<int64_t>(tiles, resident), 1, S::kThreads, kBytes, ranks);
+    LaunchOn(queue, kernel, op, std::min<int64_t>(tiles, resident), {}, S::kThreads, kBytes, ranks);
   }
 }
 
 inline bool CopiesInPieces(const BF16* x, int64_t stride, int64_t width) {
   return stride % 8 == 0 && width % 8 == 0 && reinterpret_cast<uintptr_t>(x) % 16 == 0;
+}
+
+// Whether a RingShape can run the op.
+template <typename Op>
+bool RingTakes(const Op& op) {
+  return op.inputs_aligned && op.width % kUnitCols == 0;
+}
+
+// Calls run(shape) with the tiles that suit packed weights of `tiles` times 64 rows. Bits are those
+// of any other.
+template <typename Op, typename Run>
+void ChooseUnits(const Op& op, int64_t tiles, Run run) {
+  constexpr int64_t kNarrow = 16, kMiddle = 64, kRow = 128;  // input rows
+  const bool many = tiles >= 2 * MultiprocessorCount();
+  if (!RingTakes(op)) return run(OddUnits());
+  if (op.rows <= kNarrow && many) return run(NarrowRing());
+  if (op.rows <= OneUnits::kCols) return run(OneUnits());
+  if (op.rows <= TwoUnits::kCols) return run(TwoUnits());
+  if (op.rows <= FourUnits::kCols && !many) return run(FourUnits());
+  if (op.rows <= kMiddle) return run(MiddleRing());
+  const int64_t large = base::CeilDiv(tiles, int64_t{2}) * base::CeilDiv(op.rows, kRow);
+  if (large < MultiprocessorCount()) return run(SmallRing());
+  return run(LargeRing());
 }
 
 inline Operand OperandOf(const Matrix& w) {

@@ -3,6 +3,8 @@
 // however rows meet experts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <numeric>
@@ -54,28 +56,25 @@ class OnDevice {
 
 enum class Form { kStored, kPacked };
 
-// A matrix in host memory and the same on the device.
-class TwinMatrix {
+// The device's copies of a matrix in host memory.
+class DeviceMatrix {
  public:
-  TwinMatrix(WeightFormat format, int64_t rows, int64_t cols, Random* random)
-      : host_(format, rows, cols, random) {
-    const Matrix m = host_;
-    const int64_t bits = format == WeightFormat::kF32    ? 32
-                         : format == WeightFormat::kBF16 ? 16
-                         : format == WeightFormat::kFp8  ? 8
-                                                         : 4;
-    data_ = Upload(m.data, rows * cols * bits / 8);
+  explicit DeviceMatrix(const Matrix& m) : shape_(m) {
+    const int64_t bits = m.format == WeightFormat::kF32    ? 32
+                         : m.format == WeightFormat::kBF16 ? 16
+                         : m.format == WeightFormat::kFp8  ? 8
+                                                           : 4;
+    data_ = Upload(m.data, m.rows * m.cols * bits / 8);
     if (m.scales == nullptr) return;
-    const int64_t lines = format == WeightFormat::kFp8 ? (rows + 31) / 32 : rows;
-    scales_ = Upload(m.scales, lines * (cols / 32));
+    const int64_t lines = m.format == WeightFormat::kFp8 ? (m.rows + 31) / 32 : m.rows;
+    scales_ = Upload(m.scales, lines * (m.cols / 32));
     const Ops& ops = cuda::CudaOps();
     packed_ = std::make_unique<OnDevice<uint8_t>>(
         std::vector<uint8_t>(static_cast<size_t>(ops.packed_bytes(m))));
     ops.pack({}, m, packed_->get());
   }
-  Matrix Host() const { return host_; }
-  Matrix Device(Form form) const {
-    Matrix m = host_;
+  Matrix Get(Form form) const {
+    Matrix m = shape_;
     const bool packed = form == Form::kPacked && packed_ != nullptr;
     m.data = packed ? nullptr : data_->get();
     m.scales = packed || scales_ == nullptr ? nullptr : scales_->get();
@@ -88,8 +87,21 @@ class TwinMatrix {
     const auto* begin = static_cast<const uint8_t*>(from);
     return std::make_unique<OnDevice<uint8_t>>(std::vector<uint8_t>(begin, begin + bytes));
   }
-  OwnedMatrix host_;
+  Matrix shape_;
   std::unique_ptr<OnDevice<uint8_t>> data_, scales_, packed_;
+};
+
+// A random matrix in host memory and the same on the device.
+class TwinMatrix {
+ public:
+  TwinMatrix(WeightFormat format, int64_t rows, int64_t cols, Random* random)
+      : host_(format, rows, cols, random), device_(host_) {}
+  Matrix Host() const { return host_; }
+  Matrix Device(Form form) const { return device_.Get(form); }
+
+ private:
+  OwnedMatrix host_;
+  DeviceMatrix device_;
 };
 
 // Rows of values that the FP8 quantiser leaves, every `nan`th one of NaN (0: none).
@@ -131,11 +143,12 @@ struct LinearShape {
 };
 const LinearShape kLinearShapes[] = {
     {WeightFormat::kFp4, 64, 35},    {WeightFormat::kFp4, 2304, 200},
-    {WeightFormat::kFp4, 544, 130},  {WeightFormat::kFp8, 96, 70},
-    {WeightFormat::kFp8, 5120, 97},  {WeightFormat::kFp8, 1280, 300},
-    {WeightFormat::kBF16, 160, 33},  {WeightFormat::kBF16, 75, 19},
-    {WeightFormat::kBF16, 5120, 90}, {WeightFormat::kF32, 128, 18},
-    {WeightFormat::kF32, 531, 5},    {WeightFormat::kF32, 4096, 66}};
+    {WeightFormat::kFp4, 544, 130},  {WeightFormat::kFp4, 320, 530},
+    {WeightFormat::kFp8, 96, 70},    {WeightFormat::kFp8, 5120, 97},
+    {WeightFormat::kFp8, 1280, 300}, {WeightFormat::kBF16, 160, 33},
+    {WeightFormat::kBF16, 75, 19},   {WeightFormat::kBF16, 5120, 90},
+    {WeightFormat::kF32, 128, 18},   {WeightFormat::kF32, 531, 5},
+    {WeightFormat::kF32, 4096, 66}};
 
 // What a projection gives for the rows of x: bf16 and fp32.
 struct LinearResult {
@@ -196,6 +209,43 @@ TEST_F(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
         EXPECT_TRUE(
             SameBits(RowOfList(part.rounded, 2, shape.out), RowOfList(all.rounded, 2, shape.out)))
             << static_cast<int>(shape.format) << ": " << shape.in << ", rows " << rows;
+      }
+    }
+  }
+}
+
+std::vector<bool> WhereNaN(const std::vector<BF16>& x) {
+  std::vector<bool> out;
+  for (const BF16 value : x) out.push_back(std::isnan(ToFloat(value)));
+  return out;
+}
+
+TEST_F(CudaProduct, NaNCodesAndNaNScalesMakeNaNOfTheirOutputsAlone) {
+  constexpr int64_t kOut = 100, kIn = 192, kGroups = kIn / 32;
+  for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
+    Random random(15);
+    const bool fp8 = format == WeightFormat::kFp8;
+    std::vector<uint8_t> codes = random.Codes(kOut * kIn / (fp8 ? 1 : 2));
+    std::vector<uint8_t> scales(static_cast<size_t>(kOut * kGroups), 125);
+    if (fp8) {
+      for (uint8_t& code : codes) code = (code & 127) == 127 ? 1 : code;
+      codes[5 * kIn + 70] = 0x7f;
+      codes[44 * kIn + 191] = 0xff;
+      scales[3 * kGroups + 2] = 255;  // rows 96 to 99
+    } else {
+      scales[7 * kGroups + 3] = 255;
+      scales[90 * kGroups] = 255;
+    }
+    const Matrix host{
+        .format = format, .data = codes.data(), .scales = scales.data(), .rows = kOut, .cols = kIn};
+    const DeviceMatrix device(host);
+    for (const int64_t rows : {1, 20, 130}) {
+      const std::vector<BF16> x = InputRows(rows, kIn, 0, &random);
+      const std::vector<bool> want = WhereNaN(ReferenceLinear(host, x, rows));
+      EXPECT_EQ(std::count(want.begin(), want.end(), true), (fp8 ? 6 : 2) * rows);
+      for (const Form form : {Form::kPacked, Form::kStored}) {
+        EXPECT_EQ(WhereNaN(RunLinear(device.Get(form), x, rows).rounded), want)
+            << "fp" << (fp8 ? 8 : 4) << " rows " << rows << " form " << static_cast<int>(form);
       }
     }
   }

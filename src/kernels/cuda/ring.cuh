@@ -1,0 +1,79 @@
+// A ring of slots in shared memory: warps that copy fill them, warps that multiply empty them, and
+// two barriers of each slot say whose it is. Weights come as bulk copies, which need no register
+// and no instruction of a thread while they are under way.
+#pragma once
+
+#include "kernels/cuda/mma.cuh"
+
+namespace thalweg::kernels::cuda {
+
+inline constexpr int kBarrierBytes = 8;
+
+__device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals)
+               : "memory");
+}
+__device__ inline void Arrive(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+}
+// Arrives, and holds the phase until `bytes` of bulk copies have come.
+__device__ inline void ArriveExpecting(uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
+               : "memory");
+}
+// Waits for the end of the phase of that parity.
+__device__ inline void WaitBarrier(uint32_t barrier, uint32_t parity) {
+  asm volatile(
+      "{\n.reg .pred p;\nAgain:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+      "@p bra Done;\nbra Again;\nDone:\n}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+// Copies `bytes` (a multiple of 16) and tells the barrier.
+__device__ inline void CopyBulk(uint32_t to, const void* from, int bytes, uint32_t barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::
+          "r"(to),
+      "l"(from), "r"(bytes), "r"(barrier)
+      : "memory");
+}
+
+// Registers of a thread from here on, for all warps of a warpgroup.
+template <int kRegisters>
+__device__ inline void KeepRegisters() {
+#ifdef THALWEG_WGMMA
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+#endif
+}
+template <int kRegisters>
+__device__ inline void TakeRegisters() {
+#ifdef THALWEG_WGMMA
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;\n" ::"n"(kRegisters));
+#endif
+}
+
+// A kernel may start before the one in front of it has ended (LaunchOn): what that has written is
+// there when this returns.
+__device__ inline void AwaitKernelBefore() { asm volatile("griddepcontrol.wait;\n" ::: "memory"); }
+// Lets the next kernel of the queue start where there is room.
+__device__ inline void LetNextKernelStart() {
+  asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+}
+
+// Where a thread is in a ring of kStages slots, and the barriers: full ones, then empty ones.
+template <int kStages>
+struct RingPlace {
+  uint32_t barriers = 0;
+  int slot = 0;
+  uint32_t parity = 0;
+  __device__ uint32_t Full() const { return barriers + slot * kBarrierBytes; }
+  __device__ uint32_t Empty() const { return barriers + (kStages + slot) * kBarrierBytes; }
+  __device__ void Advance() {
+    if (++slot < kStages) return;
+    slot = 0;
+    parity ^= 1;
+  }
+};
+
+}  // namespace thalweg::kernels::cuda
