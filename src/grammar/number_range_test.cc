@@ -14,7 +14,7 @@ namespace thalweg::grammar {
 namespace {
 
 constexpr int64_t kOne = 1'000'000'000;
-using Wide = __int128;
+__extension__ typedef __int128 Wide;  // no number of ISO C++ holds these products
 
 // The value times kOne of -digits.digits e exponent; the spellings of this test fit.
 Wide ValueOf(std::string_view text) {
