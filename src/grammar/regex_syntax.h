@@ -30,7 +30,7 @@ RegexId AnyText(CharacterEncoding encoding, RegexArena* arena);
 // The text, character by character in every spelling of the encoding. `text` is valid UTF-8.
 RegexId EncodedText(std::string_view text, CharacterEncoding encoding, RegexArena* arena);
 
-// Anchors, word borders and look-ahead are exact wherever they stand; under a repetition without end
+// Anchors, word borders and look-ahead are exact; under a repetition without end
 // or of more than 16 they are refused, as back-references and look-behind are. Errors name the byte
 // offset in the pattern and what to write instead.
 Result<RegexId> ParseRegex(std::string_view pattern, RegexDialect dialect,
