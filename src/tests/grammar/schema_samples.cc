@@ -22,7 +22,7 @@ namespace {
 
 constexpr int32_t kEnd = 0;
 constexpr int64_t kTokensBeforeHurry = 200;
-constexpr int64_t kMostTokens = 4000;
+constexpr int64_t kMostTokens = 16000;
 // What ends a value soonest, from best to worst.
 constexpr std::array kEndings = {"\"", "]", "}", "0", ":", ",", "n", "1", "a"};
 
