@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "grammar/token_bits.h"
+
 namespace thalweg::grammar {
 namespace {
 
@@ -43,9 +45,7 @@ std::shared_ptr<const Mask> MaskMaker::MakePlainly(int32_t row) {
 bool MaskMaker::AddEnds(int32_t row, Mask* mask) {
   const Rows::Closure* closure = rows_.ClosureOf(row);
   if (closure == nullptr) return false;
-  const auto set = [&](int32_t token) {
-    (*mask)[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
-  };
+  const auto set = [&](int32_t token) { SetToken(mask, token); };
   for (const Item& item : closure->tokens) set(rows_.TokenOf(item));
   if (rows_.accepts(row)) std::ranges::for_each(vocabulary_.end_tokens(), set);
   return true;

@@ -3,28 +3,19 @@
 #include <algorithm>
 #include <utility>
 
+#include "grammar/token_bits.h"
+
 namespace thalweg::grammar {
-namespace {
-
-void SetBit(Mask* mask, int32_t token) {
-  (*mask)[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
-}
-
-void ClearBit(Mask* mask, int32_t token) {
-  (*mask)[static_cast<size_t>(token) / 32] &= ~(uint32_t{1} << (token % 32));
-}
-
-}  // namespace
 
 void MaskWalk::SetTokens(const ByteTrie& trie, int32_t first, int32_t last, uint32_t prefixes) {
   for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
-    if ((prefixes >> trie.prefixes[i] & 1) != 0) SetBit(&mask_, trie.tokens[i]);
+    if ((prefixes >> trie.prefixes[i] & 1) != 0) SetToken(&mask_, trie.tokens[i]);
   }
 }
 
 void MaskWalk::ClearTokens(const ByteTrie& trie, int32_t first, int32_t last) {
   for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(last); ++i) {
-    ClearBit(&mask_, trie.tokens[i]);
+    ClearToken(&mask_, trie.tokens[i]);
   }
 }
 

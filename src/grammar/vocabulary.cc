@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "grammar/token_bits.h"
 #include "grammar/vocabulary_trie.h"
 
 namespace thalweg::grammar {
@@ -49,10 +50,6 @@ std::array<Alphabet, kAlphabets> EmptyAlphabets() {
   return all;
 }
 
-void SetBit(std::vector<uint32_t>* bits, int32_t token) {
-  (*bits)[static_cast<size_t>(token) / 32] |= uint32_t{1} << (token % 32);
-}
-
 // Sorts tokens into the parts of one alphabet.
 class AlphabetBuilder {
  public:
@@ -70,7 +67,7 @@ class AlphabetBuilder {
     }
     const int32_t counted = std::min(characters, Alphabet::kMost + 1);
     if (rest.empty()) {
-      SetBit(&alphabet_.up_to[static_cast<size_t>(counted)], entry.token);
+      SetToken(&alphabet_.up_to[static_cast<size_t>(counted)], entry.token);
     } else {
       rest_.push_back({rest, entry.token, static_cast<uint8_t>(counted)});
     }
