@@ -89,6 +89,7 @@ if [ $sanitize = yes ]; then
   table
 fi
 
+export THALWEG_NANO_DIR=${THALWEG_NANO_DIR:-$PWD/models/nano}
 thalweg=$(program thalweg)
 [ -n "$thalweg" ] || { echo "gpu_check: no thalweg below $folder" >&2; exit 2; }
 for golden in tests/data/tiny-a tests/data/tiny-b; do

@@ -174,13 +174,32 @@ double HeadSeconds(const Rig& rig, int64_t rows) {
   return SecondsSince(begin) / kHeads;
 }
 
+// What runs in a recording is not seen: traced steps are none.
+class Traced {
+ public:
+  Traced(const Rig& rig, OpTrace::Mode mode) : rig_(rig) {
+    rig.trace.Clear();
+    rig.trace.SetMode(mode);
+    rig.model.SetGraphs(false);
+  }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+  ~Traced() {
+    rig_.trace.SetMode(OpTrace::Mode::kOff);
+    rig_.model.SetGraphs(rig_.options.graphs);
+  }
+
+ private:
+  const Rig& rig_;
+};
+
 // Steps in which every op is waited for: where the time goes, launches and waits included.
 Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
                     std::vector<ModelFigure>* figures) {
-  rig.trace.Clear();
-  rig.trace.SetMode(OpTrace::Mode::kWait);
-  for (int64_t i = 0; i < kTracedSteps; ++i) TW_TRY(Step(rig, sequences, 3000 + i));
-  rig.trace.SetMode(OpTrace::Mode::kOff);
+  {
+    const Traced traced(rig, OpTrace::Mode::kWait);
+    for (int64_t i = 0; i < kTracedSteps; ++i) TW_TRY(Step(rig, sequences, 3000 + i));
+  }
   std::map<std::string, double> ops;
   double all = 0;
   for (const auto& [key, seconds] : rig.trace.seconds()) {
@@ -207,10 +226,10 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
     sequences.push_back(id);
   }
   for (int64_t i = 0; i < kWarmSteps; ++i) TW_TRY(Step(rig, sequences, i));
-  rig.trace.Clear();
-  rig.trace.SetMode(OpTrace::Mode::kCount);
-  for (int64_t i = 0; i < kCountedSteps; ++i) TW_TRY(Step(rig, sequences, 1000 + i));
-  rig.trace.SetMode(OpTrace::Mode::kOff);
+  {
+    const Traced traced(rig, OpTrace::Mode::kCount);
+    for (int64_t i = 0; i < kCountedSteps; ++i) TW_TRY(Step(rig, sequences, 1000 + i));
+  }
   const StepRows rows{batch, rig.options.context, true};
   const Cost layers = LayersCost(rig, rows, rig.layers(), kCountedSteps);
   rig.note(fmt::format("batch {}: {:.1f} distinct experts a layer", batch,
