@@ -9,7 +9,7 @@ namespace thalweg::kernels::cuda {
 namespace {
 
 // Tiles by the rows that most experts have, at most.
-using ExpertsTo8 = RingShape<2, 1, 4, 5, 2, 8>;
+using ExpertsTo8 = RingShape<2, 1, 6, 3, 2, 8>;
 using ExpertsTo32 = RingShape<2, 1, 2, 5, 2, 8, 16, 32>;
 using ExpertsTo64 = RingShape<1, 2, 1, 6, 2, 32, 64>;
 using ExpertsTo96 = RingShape<1, 2, 1, 4, 2, 64, 96>;

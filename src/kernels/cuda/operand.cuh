@@ -108,12 +108,13 @@ __device__ inline void PairsOfFp8(uint32_t w, uint32_t factor, uint32_t* a) {
 }
 
 // Rows of a unit with a NaN among their weights (a bit each): whatever the inputs are, their sums
-// are NaN when one of their values is. a: the fragment of any step.
+// are NaN when one of their values is. a: the fragment of any step. No branch, which would keep the
+// compiler from mixing units.
 __device__ inline void MarkNaN(uint32_t rows, int lane, uint32_t (&a)[4]) {
   constexpr uint32_t kTwoNaN = 0x7fc07fc0u;
-  if (rows == 0) return;
-  if ((rows >> (lane / 4) & 1u) != 0) a[0] = kTwoNaN;
-  if ((rows >> (lane / 4 + 8) & 1u) != 0) a[1] = kTwoNaN;
+  const uint32_t mine = 1u << (lane / 4);
+  a[0] = (rows & mine) != 0 ? kTwoNaN : a[0];
+  a[1] = (rows & mine << 8) != 0 ? kTwoNaN : a[1];
 }
 
 template <>
