@@ -149,6 +149,16 @@ TEST(Constraint, FewSlotsAndReuseChangeNoBit) {
   Check([](engine::EngineOptions* o) { o->max_sequences = 3; });
 }
 
+// Free sequences of the batch are drafted for, constrained ones go token by token.
+TEST(Constraint, DraftsChangeNoBit) {
+  Check(
+      [](engine::EngineOptions* o) {
+        o->draft_tokens = 5;
+        o->draft_costs = false;
+      },
+      1);
+}
+
 TEST(Constraint, PreemptionChangesNoBit) {
   engine::EngineOptions options = NanoOptions();
   options.preempt_every = 3;
