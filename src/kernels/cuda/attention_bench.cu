@@ -18,7 +18,7 @@ constexpr int64_t kHeads = 64, kWidth = 512, kWindow = 128, kTopk = 512, kRope =
 constexpr int64_t kEntries = 4096, kPageRows = 64, kSequences = 128;
 constexpr int64_t kWindowBytes = 528, kSelectedBytes = 288;
 constexpr int kSets = 4;  // selections that calls take in turn
-constexpr int kLimitSeconds = 25;
+constexpr unsigned kLimitSeconds = 25;
 
 // Everything that calls read; ragged rows have short windows and selections.
 struct Batch {
@@ -130,7 +130,7 @@ void Many(const AttentionJob& job, Queue* queue) {
 void Few(const AttentionJob& job, Queue* queue) { LaunchFewRows(job, queue); }
 
 std::vector<Arrangement> Arrangements() {
-  return {{"few", Few, 128, true},
+  return {{"few", Few, 64, true},
           {"many", Many<AttentionPart::kWhole>, 1 << 20, true},
           {"  decoding alone", Many<AttentionPart::kDecode>, 1 << 20, false},
           {"  products alone", Many<AttentionPart::kProducts>, 1 << 20, false}};

@@ -4,13 +4,13 @@
 
 #include <cuda_runtime.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
-#include <thread>
 #include <vector>
 
 #include "kernels/cuda/device.cuh"
@@ -114,13 +114,13 @@ inline double CopyRate() {
 }
 
 // Ends the program after some seconds.
-inline void EndAfter(int seconds) {
-  std::thread([seconds] {
-    std::this_thread::sleep_for(std::chrono::seconds(seconds));
-    fmt::print("\nstill running after {} s: a kernel hangs\n", seconds);
-    std::fflush(stdout);
-    std::_Exit(3);
-  }).detach();
+inline void EndAfter(unsigned seconds) {
+  std::signal(SIGALRM, [](int) {
+    constexpr char kMessage[] = "\nstill running: a kernel hangs\n";
+    const ssize_t written = write(STDOUT_FILENO, kMessage, sizeof(kMessage) - 1);
+    _exit(written < 0 ? 4 : 3);
+  });
+  alarm(seconds);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -78,30 +78,48 @@ struct Coded {
   float value = 0;
 };
 
-// Each lane brings one of 32 neighbouring values (all lanes call it).
-__device__ inline Coded QuantiseLane(RowFormat format, float x) {
-  Coded out;
+// The scale code of a group by its largest magnitude; 0 where the format has none.
+__device__ inline uint8_t ScaleCode(RowFormat format, float largest) {
+  if (format == RowFormat::kFp8E8M0) {
+    constexpr float kFloor = 1e-4f, kInverse448 = 1.0f / 448.0f;
+    return CeilToE8M0(fmaxf(largest, kFloor) * kInverse448);
+  }
+  if (format == RowFormat::kFp4E8M0) {
+    constexpr float kFloor = 6 * 0x1p-126f, kInverse6 = 1.0f / 6.0f;
+    const uint8_t scale = CeilToE8M0(fmaxf(largest, kFloor) * kInverse6);
+    return scale == 0 ? 1 : scale;
+  }
+  if (format == RowFormat::kFp4E4M3) {
+    constexpr float kFloor = 6 * 0x1p-9f;
+    return ToE4M3(fmaxf(largest, kFloor) / 6.0f);
+  }
+  return 0;
+}
+
+// A value of a group whose scale is known.
+__device__ inline Coded CodeValue(RowFormat format, uint8_t scale_code, float x) {
+  Coded out = {.scale = scale_code};
   if (format == RowFormat::kBF16) {
     out.value = x;
   } else if (format == RowFormat::kFp8E8M0) {
-    constexpr float kFloor = 1e-4f, kInverse448 = 1.0f / 448.0f;
-    out.scale = CeilToE8M0(fmaxf(GroupMaximum(fabsf(x), 32), kFloor) * kInverse448);
-    out.code = ToE4M3(x * InverseE8M0(out.scale));
-    out.value = FromE4M3(static_cast<uint8_t>(out.code)) * FromE8M0(out.scale);
+    out.code = ToE4M3(x * InverseE8M0(scale_code));
+    out.value = FromE4M3(static_cast<uint8_t>(out.code)) * FromE8M0(scale_code);
   } else if (format == RowFormat::kFp4E8M0) {
-    constexpr float kFloor = 6 * 0x1p-126f, kInverse6 = 1.0f / 6.0f;
-    const uint8_t scale = CeilToE8M0(fmaxf(GroupMaximum(fabsf(x), 32), kFloor) * kInverse6);
-    out.scale = scale == 0 ? 1 : scale;
-    out.code = ToE2M1(x * InverseE8M0(out.scale));
-    out.value = FromE2M1(out.code) * FromE8M0(out.scale);
+    out.code = ToE2M1(x * InverseE8M0(scale_code));
+    out.value = FromE2M1(out.code) * FromE8M0(scale_code);
   } else {
-    constexpr float kFloor = 6 * 0x1p-9f;
-    out.scale = ToE4M3(fmaxf(GroupMaximum(fabsf(x), 16), kFloor) / 6.0f);
-    const float scale = FromE4M3(out.scale);
+    const float scale = FromE4M3(scale_code);
     out.code = ToE2M1(x / scale);
     out.value = FromE2M1(out.code) * scale;
   }
   return out;
+}
+
+// Each lane brings one of 32 neighbouring values (all lanes call it).
+__device__ inline Coded QuantiseLane(RowFormat format, float x) {
+  if (format == RowFormat::kBF16) return {.value = x};
+  const float largest = GroupMaximum(fabsf(x), format == RowFormat::kFp4E4M3 ? 16 : 32);
+  return CodeValue(format, ScaleCode(format, largest), x);
 }
 
 // Stores value c of a row; the lanes of a warp hold neighbours, and all of them call it.

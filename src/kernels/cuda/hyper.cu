@@ -4,11 +4,13 @@
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch_early.cuh"
+#include "kernels/cuda/row_pieces.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+constexpr int kRowPieces = 3;     // of a thread, of rows that are kept in registers
 constexpr int kRowThreads = 512;  // that share a row
 constexpr int kMaxStreams = 8;    // as the checkpoint room limits them
 constexpr int kSegment = 128;     // columns of a warp in the coefficients' product
@@ -104,6 +106,17 @@ __device__ void NormRow(const BF16* row, const BF16* weight, int64_t width, floa
   });
 }
 
+// The same of a row in registers.
+template <int kPieces>
+__device__ void NormPieces(RowPieces<kPieces>& row, const BF16* weight, float eps, RowFormat format,
+                           BF16* normed, BF16* quantised) {
+  row.Norm(weight, eps);
+  if (normed != nullptr) row.Store(normed);
+  if (quantised == nullptr) return;
+  row.RoundTrip(format);
+  row.Store(quantised);
+}
+
 __host__ __device__ int Mixes(const HyperPredictParams& p) {
   return static_cast<int>(2 * p.streams_n + p.streams_n * p.streams_n);
 }
@@ -180,9 +193,16 @@ __device__ void AddSegment(const HyperPredictParams& p, int64_t first, int64_t e
 // The input of this sublayer.
 __device__ void MakeInput(const HyperPredictParams& p, int64_t row, BF16* collapsed) {
   const int64_t n = p.streams_n;
-  CollapseRow(p.streams + row * n * p.hidden, p.pre_in + row * n, n, p.hidden, collapsed);
-  NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, p.normed + row * p.hidden,
-          p.normed_quantised + row * p.hidden);
+  const BF16* streams = p.streams + row * n * p.hidden;
+  BF16 *normed = p.normed + row * p.hidden, *quantised = p.normed_quantised + row * p.hidden;
+  if (FitsPieces<kRowPieces>(p.hidden, kThreads)) {
+    RowPieces<kRowPieces> pieces{.width = static_cast<int>(p.hidden)};
+    pieces.LoadMixed(streams, p.pre_in + row * n, n);
+    NormPieces(pieces, p.norm_weight, p.norm_eps, p.quantise, normed, quantised);
+    return;
+  }
+  CollapseRow(streams, p.pre_in + row * n, n, p.hidden, collapsed);
+  NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, normed, quantised);
 }
 
 // Blocks of the rows' inputs first, then those of the segments: `each` rows at a time.
@@ -348,9 +368,19 @@ __global__ void __launch_bounds__(kRowThreads) TapKernel(TapParams p) {
   });
 }
 
-__global__ void __launch_bounds__(kRowThreads) NormKernel(NormParams p) {
+template <int kPieces>
+__device__ void NormWhole(const NormParams& p, int64_t at) {
+  RowPieces<kPieces> pieces{.width = static_cast<int>(p.width)};
+  pieces.Load(p.x + at);
+  NormPieces(pieces, p.weight, p.eps, p.quantise, p.out == nullptr ? nullptr : p.out + at,
+             p.out_quantised == nullptr ? nullptr : p.out_quantised + at);
+}
+
+__global__ void __launch_bounds__(kThreads) NormKernel(NormParams p) {
   WaitForEarlier();
   const int64_t at = static_cast<int64_t>(blockIdx.x) * p.width;
+  if (FitsPieces<1>(p.width, kThreads)) return NormWhole<1>(p, at);
+  if (FitsPieces<kRowPieces>(p.width, kThreads)) return NormWhole<kRowPieces>(p, at);
   NormRow(p.x + at, p.weight, p.width, p.eps, p.quantise, p.out == nullptr ? nullptr : p.out + at,
           p.out_quantised == nullptr ? nullptr : p.out_quantised + at);
 }
@@ -405,7 +435,7 @@ void Tap(const TapParams& p) {
 
 void Norm(const NormParams& p) {
   if (p.rows == 0) return;
-  LaunchEarly(&QueueOf(p.stream), NormKernel, Count(p.rows), kRowThreads, 0, p);
+  LaunchEarly(&QueueOf(p.stream), NormKernel, Count(p.rows), kThreads, 0, p);
 }
 
 }  // namespace thalweg::kernels::cuda
