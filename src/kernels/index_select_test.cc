@@ -44,22 +44,22 @@ class IndexProblem {
     const std::vector<int32_t> sequence(visible_.size(), 0);
     std::vector<BF16> query = query_, weight = weight_;
     selection_.assign(visible_.size() * static_cast<size_t>(shape_.topk), -7);
-    ops.index_select({{&team},
-                      static_cast<int64_t>(visible_.size()),
-                      shape_.heads,
-                      shape_.width,
-                      shape_.topk,
-                      query.data(),
-                      weight.data(),
-                      0.25f,
-                      {nullptr, nullptr, 0},
-                      kFormat,
-                      &pages_,
-                      sequence.data(),
-                      visible_.data(),
-                      restrict_to,
-                      make,
-                      selection_.data()});
+    ops.index_select({.stream = {&team},
+                      .rows = static_cast<int64_t>(visible_.size()),
+                      .heads = shape_.heads,
+                      .width = shape_.width,
+                      .topk = shape_.topk,
+                      .query = query.data(),
+                      .head_weight = weight.data(),
+                      .weight_scale = 0.25f,
+                      .rotation = {},
+                      .query_format = kFormat,
+                      .keys = &pages_,
+                      .row_sequence = sequence.data(),
+                      .visible = visible_.data(),
+                      .restrict_to = restrict_to,
+                      .make_candidates = make,
+                      .selection = selection_.data()});
     prepared_query_ = std::move(query);
     prepared_weight_ = std::move(weight);
   }
