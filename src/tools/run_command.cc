@@ -314,7 +314,16 @@ Status Chat(Conversation* conversation) {
   return {};
 }
 
+// It drives the model itself, a token at a time.
+Status CheckNoDrafts(const OptionValues& values) {
+  if (values.OptionalInteger("nextn").value_or(0) == 0) return {};
+  return base::Unsupported(
+      "run answers without speculative decoding: leave out --nextn (DEEPINFER_USE_NEXTN_DECODE) or "
+      "set it to 0; batch and bench throughput draft");
+}
+
 Result<int> Run(const OptionValues& values) {
+  TW_TRY(CheckNoDrafts(values));
   TW_ASSIGN(const std::optional<std::string> prompt, PromptText(values));
   CatchSignals(SecondSignal::kKills);
   TW_ASSIGN(const SessionOptions session_options, SessionOptions::From(values));
