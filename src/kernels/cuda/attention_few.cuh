@@ -244,7 +244,7 @@ __device__ inline void SumSlice(const AttentionJob& job, const FewScratch& scrat
 #endif
 
 // Grid: slices of channels, groups of heads, rows.
-static __global__ void __launch_bounds__(kFewValueThreads, 1)
+static __global__ void __launch_bounds__(kFewValueThreads, 2)
     FewValuesKernel(AttentionJob job, FewScratch scratch) {
 #ifdef THALWEG_WGMMA
   auto& shared = AlignedShared<FewValueShared>();

@@ -41,17 +41,6 @@ __device__ inline const uint8_t* FindRow(const AttentionJob& job, int64_t row, i
   return entry < 0 ? nullptr : RowAt(p.selected_rows[sequence], entry);
 }
 
-// Whether the device has warpgroups' matrix instructions (Hopper).
-inline bool HasWarpgroups() {
-  static const bool has = [] {
-    int device = 0, major = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    return major == 9;
-  }();
-  return has;
-}
-
 inline AttentionJob StageJob(const AttentionParams& p, Queue* queue) {
   AttentionJob job{p, StageRotation(queue, p.rotation, p.rows),
                    tensor::RowBytes(p.window_format, p.width)};

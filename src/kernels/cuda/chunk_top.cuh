@@ -12,9 +12,12 @@ inline constexpr int kChunkThreads = 512;
 inline constexpr int kChunkEach = 16;  // codes of a thread, neighbours
 inline constexpr int kChunkCodes = kChunkThreads * kChunkEach;
 
+inline constexpr int kHighBins = 2048, kLowBins = 32;  // of the first 11 bits, and of the last 5
+
 struct ChunkShared {
-  unsigned counts[2][kChunkThreads / kWarp];  // of the warps, in turn
-  unsigned last;
+  unsigned high[kHighBins];
+  unsigned low[kLowBins];
+  unsigned bin, above, found, last;
   TopShared top;
 };
 
@@ -26,43 +29,85 @@ struct ChunkCodes {
   }
 };
 
-// How many codes of the block are at least `least`. Calls take the two places in turn.
-__device__ inline unsigned CountAtLeast(const uint32_t (&codes)[kChunkEach], uint32_t least,
-                                        unsigned* counts) {
-  unsigned mine = 0;
+// Which bin of `mine` (this thread's, ascending) holds the `count`-th entry from the top.
+template <int kEach>
+__device__ void FindHighBin(ChunkShared* shared, const unsigned (&mine)[kEach], unsigned count) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  unsigned own = 0;
 #pragma unroll
-  for (int i = 0; i < kChunkEach; ++i) mine += codes[i] >= least ? 1 : 0;
-  mine = __reduce_add_sync(kAllLanes, mine);
-  if (threadIdx.x % kWarp == 0) counts[threadIdx.x / kWarp] = mine;
+  for (int i = 0; i < kEach; ++i) own += mine[i];
+  unsigned from_here = own;
+  for (int step = 1; step < kWarp; step *= 2) {
+    const unsigned other = __shfl_down_sync(kAllLanes, from_here, step);
+    if (lane + step < kWarp) from_here += other;
+  }
+  if (lane == 0) shared->top.totals[warp] = from_here;
   __syncthreads();
-  unsigned sum = 0;
+  unsigned above = from_here - own;
+  for (int w = warp + 1; w < kChunkThreads / kWarp; ++w) above += shared->top.totals[w];
 #pragma unroll
-  for (int w = 0; w < kChunkThreads / kWarp; ++w) sum += counts[w];
-  return sum;
+  for (int i = kEach - 1; i >= 0; --i) {
+    if (above < count && above + mine[i] >= count) {
+      shared->bin = static_cast<unsigned>(threadIdx.x * kEach + i);
+      shared->above = above;
+      shared->found = 1;
+    }
+    above += mine[i];
+  }
+  __syncthreads();
 }
 
-// Where the best `count` of the block's codes end: the largest threshold that as many reach, found
-// bit by bit. (A histogram would have all threads wait for a few bins: the codes are much alike.)
-__device__ inline Threshold ChunkThreshold(const ChunkCodes& packed, unsigned count,
-                                           ChunkShared* shared) {
-  uint32_t codes[kChunkEach];
-#pragma unroll
-  for (int i = 0; i < kChunkEach; ++i) codes[i] = packed[i];
-  uint32_t threshold = 0;
-  unsigned above = 0;  // codes that are higher
-  __syncthreads();
-#pragma unroll 1
-  for (int bit = 15; bit >= 0; --bit) {
-    const uint32_t least = threshold | 1u << bit;
-    const unsigned reach = CountAtLeast(codes, least, shared->counts[bit % 2]);
-    if (reach >= count) {
-      threshold = least;
-    } else {
-      above = reach;
+__device__ inline void FindLowBin(ChunkShared* shared, unsigned count) {
+  if (threadIdx.x < kWarp) {
+    const int lane = static_cast<int>(threadIdx.x);
+    const unsigned own = shared->low[lane];
+    unsigned from_here = own;
+    for (int step = 1; step < kWarp; step *= 2) {
+      const unsigned other = __shfl_down_sync(kAllLanes, from_here, step);
+      if (lane + step < kWarp) from_here += other;
+    }
+    const unsigned above = from_here - own;
+    if (above < count && from_here >= count) {
+      shared->bin = static_cast<unsigned>(lane);
+      shared->above = above;
     }
   }
-  if (threshold == 0) return {0, 0};
-  return {threshold, static_cast<int64_t>(count - above)};
+  __syncthreads();
+}
+
+// Where the best `count` of the block's codes end.
+__device__ inline Threshold ChunkThreshold(const ChunkCodes& codes, unsigned count,
+                                           ChunkShared* shared) {
+  constexpr int kEach = kHighBins / kChunkThreads;
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.x); i < kHighBins; i += kChunkThreads) {
+    shared->high[i] = 0;
+  }
+  if (threadIdx.x < kLowBins) shared->low[threadIdx.x] = 0;
+  if (threadIdx.x == 0) shared->found = 0;
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kChunkEach; ++i) {
+    if (codes[i] != 0) atomicAdd(&shared->high[codes[i] / kLowBins], 1u);
+  }
+  __syncthreads();
+  unsigned mine[kEach];
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) mine[i] = shared->high[threadIdx.x * kEach + i];
+  FindHighBin(shared, mine, count);
+  if (shared->found == 0) return {0, 0};
+  const unsigned high = shared->bin, above = shared->above;
+#pragma unroll
+  for (int i = 0; i < kChunkEach; ++i) {
+    if (codes[i] != 0 && codes[i] / kLowBins == high) {
+      atomicAdd(&shared->low[codes[i] % kLowBins], 1u);
+    }
+  }
+  __syncthreads();
+  FindLowBin(shared, count - above);
+  const unsigned low = shared->bin, more = shared->above;
+  return {high * kLowBins + low, static_cast<int64_t>(count - above - more)};
 }
 
 // emit(place, i, code) for the best `count` of the block's codes, places in ascending order of

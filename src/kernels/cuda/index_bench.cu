@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kHeads = kFastHeads, kWidth = kFastWidth, kTopk = 512, kRope = 64;
 constexpr int64_t kContext = 131072, kPageRows = 64, kSequences = 64, kRows = 256;
 constexpr int64_t kCapacity = 2048;
-constexpr int kLimitSeconds = 25;
+constexpr unsigned kLimitSeconds = 25;
 
 struct Batch {
   Batch() {
@@ -202,8 +202,11 @@ void CheckWide(Batch* batch, Queue* queue, int64_t rows) {
   for (int way = 0; way < 4; ++way) {
     Check(cudaMemset(scratch.codes, 0, static_cast<size_t>(rows * stride) * 2), "clear");
     Check(cudaDeviceSynchronize(), "clear");
-    const int64_t most = tiles == rows ? 1 : kFastTileRows;
-    if (way == 0) LaunchFastScores(job, tiles, most, queue);
+    if (way == 0) {
+      ScoreJob rowwise = job;
+      rowwise.tiles = nullptr;
+      LaunchFastScores(rowwise, rows, queue);
+    }
     if (way == 1) LaunchWideScores<2>(job, tiles, kFastTileRows, queue);
     if (way == 2) LaunchWideScores<3>(job, tiles, kFastTileRows, queue);
     if (way == 3) {
@@ -283,7 +286,7 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
     job.tiles = queue->Stage(made.data(), tiles);
   }
   const auto queries = [&](int) { PrepareQueries(p, scratch.done, queue); };
-  const auto scores = [&](int) { LaunchFastScores(job, tiles, largest, queue); };
+  const auto scores = [&](int) { LaunchScores(job, tiles, largest, queue); };
   const auto wide2 = [&](int) { LaunchWideScores<2>(job, tiles, largest, queue); };
   const auto wide3 = [&](int) { LaunchWideScores<3>(job, tiles, largest, queue); };
   const dim3 grid(Count(ChunksOf(stride)), Count(c.rows));
@@ -298,7 +301,7 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
   };
   const double whole = TimeCalls(queue, kCalls, [&](int i) {
     queries(i);
-    wide2(i);
+    scores(i);
     candidates(i);
     selects(i);
   });

@@ -38,7 +38,8 @@ __device__ inline void CopyBulk(void* to, const void* from, int bytes, uint64_t*
       : "memory");
 }
 
-// The warp's keys on their way: pieces first, first + stride, ... of sixteen entries.
+// A warp's keys on their way, sixteen at a time, a unit: entries first, first + stride, ... of
+// `count`.
 struct KeyStream {
   struct Stage {
     alignas(16) uint8_t keys[2 * kRunBytes];
@@ -52,49 +53,49 @@ struct KeyStream {
   Shared& shared;
   const PagedRows& rows;
   const Entries& entries;
-  int64_t first, stride;
-  int pieces;
+  int first, stride, count;  // entries: of the warp's first keys, between units; all
+  int units;
   int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const uint8_t* place[2] = {};  // of the piece that the lane will ask for
+  const uint8_t* place[2] = {};  // of the unit that the lane will ask for
   int position[2] = {};
 
   __device__ void Open() {
     if (lane < kFastStages) OpenBarrier(&shared.full[lane], 1);
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
     __syncwarp();
+#pragma unroll 1
     for (int i = 0; i < kFastStages; ++i) Ask(i);
   }
 
-  // Where the next 32 pieces are, one a lane. Runs behind the last entry read the last one's page.
-  __device__ void Look(int piece) {
-    if (piece >= pieces) return;
+  __device__ void Look(int unit) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int64_t entry = (first + piece * stride) * kFastKeys + h * kRunKeys;
-      const bool there = entry < entries.count;
+      const int entry = first + unit * stride + h * kRunKeys;
+      const bool there = unit < units && entry < count;
       position[h] = there ? static_cast<int>(entries.Position(entry)) : -1;
-      place[h] = there ? RowAt(rows, position[h]) : place[0];
+      place[h] = there ? RowAt(rows, position[h]) : nullptr;
     }
   }
 
-  // Asks for a piece; the lanes take turns.
-  __device__ void Ask(int piece) {
-    if (piece % kWarp == 0) Look(piece + lane);
-    if (piece < pieces && piece % kWarp == lane) {
-      const int stage = piece % kFastStages;
+  __device__ void Ask(int unit) {
+    if (unit % kWarp == 0) Look(unit + lane);
+    if (unit < units && unit % kWarp == lane) {
+      const int stage = unit % kFastStages;
       uint64_t* full = &shared.full[stage];
-      ExpectBytes(full, 2 * kRunBytes);
+      ExpectBytes(full,
+                  (place[0] != nullptr ? kRunBytes : 0) + (place[1] != nullptr ? kRunBytes : 0));
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         shared.position[stage][h] = position[h];
+        if (place[h] == nullptr) continue;
         CopyBulk(shared.stages[stage].keys + h * kRunBytes, place[h], kRunBytes, full);
       }
     }
     __syncwarp();
   }
 
-  __device__ void Wait(int piece) {
-    Await(&shared.full[piece % kFastStages], static_cast<uint32_t>(piece / kFastStages) & 1u);
+  __device__ void Wait(int unit) {
+    Await(&shared.full[unit % kFastStages], static_cast<uint32_t>(unit / kFastStages) & 1u);
   }
 };
 
@@ -110,6 +111,18 @@ __device__ inline uint4 QueryOperand(const BF16* query, int n, int i, int lane) 
 __device__ inline uint32_t WeightOperand(const BF16* weight, int n, int lane) {
   const BF16* two = weight + n * 8 + lane % 4 * 2;
   return PackPair(Wide(two[0]) * kFastWeightScale, Wide(two[1]) * kFastWeightScale);
+}
+
+// Eight e2m1 values of a word in the order of tiles. A product puts the sign and the rest of two
+// codes where they belong at once: shifts would have the one unit that has all logic wait.
+__device__ inline uint4 SpreadFp4(uint32_t w, uint32_t factors) {
+  constexpr uint32_t kFirst = 0x000f000fu, kSecond = 0x00f000f0u, kKept = 0x81c081c0u;
+  constexpr uint32_t kFirstPlaces = 1u << 12 | 1u << 6, kSecondPlaces = 1u << 8 | 1u << 2;
+  const uint32_t upper = w >> 8;
+  return {MultiplyPairs((w & kFirst) * kFirstPlaces & kKept, factors),
+          MultiplyPairs((w & kSecond) * kSecondPlaces & kKept, factors),
+          MultiplyPairs((upper & kFirst) * kFirstPlaces & kKept, factors),
+          MultiplyPairs((upper & kSecond) * kSecondPlaces & kKept, factors)};
 }
 
 // Operands of sixteen keys, from the codes in shared memory.
@@ -130,30 +143,16 @@ struct KeyOperands {
     const uint32_t high_scales = words[kBelow + kScales] >> pair / 2 * 16;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      low[i] = TileFp4(mine[2 * i], Factor(low_scales >> i / 2 * 8));
-      high[i] = TileFp4(mine[kBelow + 2 * i], Factor(high_scales >> i / 2 * 8));
+      low[i] = SpreadFp4(mine[2 * i], Factor(low_scales >> i / 2 * 8));
+      high[i] = SpreadFp4(mine[kBelow + 2 * i], Factor(high_scales >> i / 2 * 8));
     }
   }
 };
 
-// Scores of sixteen keys for one row: each head's product is rounded, made positive, weighted and
-// rounded; heads are added by the matrix unit. Rows lane / 4 and lane / 4 + 8, in every lane.
-template <typename Query>
-__device__ void ScoreKeys(const KeyOperands& keys, const Query& query, const uint32_t (&weight)[4],
-                          float (&score)[2]) {
-  float sums[4][4] = {};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const uint4 low = keys.low[i], high = keys.high[i];
-    const uint32_t first[4] = {low.x, high.x, low.y, high.y};
-    const uint32_t second[4] = {low.z, high.z, low.w, high.w};
-#pragma unroll
-    for (int n = 0; n < 4; ++n) {
-      const uint4 b = query(n, i);
-      MultiplyStep(sums[n], first, b.x, b.y);
-      MultiplyStep(sums[n], second, b.z, b.w);
-    }
-  }
+// Each head's product rounded, made positive, weighted and rounded; heads are added by the matrix
+// unit.
+__device__ inline void AddHeads(const float (&sums)[4][4], const uint32_t (&weight)[4],
+                                float (&score)[2]) {
   constexpr uint32_t kOnes = 0x3f803f80u;
   uint32_t terms[4][2];
 #pragma unroll
@@ -175,101 +174,73 @@ __device__ void ScoreKeys(const KeyOperands& keys, const Query& query, const uin
   score[1] = total[2];
 }
 
+// Scores of sixteen keys for one row: of keys lane / 4 and lane / 4 + 8, in every lane.
+__device__ inline void ScoreKeys(const KeyOperands& keys, const uint4 (&queries)[4][4],
+                                 const uint32_t (&weight)[4], float (&score)[2]) {
+  float sums[4][4] = {};
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const uint4 low = keys.low[i], high = keys.high[i];
+    const uint32_t first[4] = {low.x, high.x, low.y, high.y};
+    const uint32_t second[4] = {low.z, high.z, low.w, high.w};
+#pragma unroll
+    for (int n = 0; n < 4; ++n) {
+      const uint4 b = queries[n][i];
+      MultiplyStep(sums[n], first, b.x, b.y);
+      MultiplyStep(sums[n], second, b.z, b.w);
+    }
+  }
+  AddHeads(sums, weight, score);
+}
+
 struct FastScoreShared {
   KeyStream::Shared streams[kFastWarps];
 };
-inline int FastScoreBytes(int rows) {
-  constexpr int kQueryBytes = kFastHeads * kFastWidth * 2;
-  return static_cast<int>(sizeof(FastScoreShared)) + (rows > 1 ? rows * kQueryBytes : 0) + 128;
-}
-
-// Stores the codes of sixteen keys of a row.
-__device__ inline void StoreCodes(const ScoreJob& job, int64_t row, int64_t first,
-                                  const int32_t (&position)[2], const Entries& entries,
-                                  const float (&score)[2], int lane) {
-  const int h = lane % 4;
-  if (h >= 2) return;
-  const int64_t i = first + h * kRunKeys + lane / 4;
-  if (i >= entries.count) return;
-  const int32_t run = h == 0 ? position[0] : position[1];
-  const bool visible = run + lane / 4 < job.p.visible[row];
-  job.codes[(row - job.first_row) * job.stride + i] =
-      visible ? OrderedCode(Narrow(h == 0 ? score[0] : score[1])) : static_cast<uint16_t>(0);
-}
-
-// Grid: runs of pieces, tiles of rows. kSingle: tiles have one row, whose queries stay in
-// registers.
-template <bool kSingle>
-__global__ void __launch_bounds__(kFastWarps* kWarp, 2) FastScoreKernel(ScoreJob job) {
+// Scores of one row a tile, by warps. Grid: runs of units, rows of the pass.
+static __global__ void __launch_bounds__(kFastWarps* kWarp, 2) FastScoreKernel(ScoreJob job) {
   extern __shared__ __align__(128) uint8_t fast_shared[];
   auto& shared = *reinterpret_cast<FastScoreShared*>(fast_shared);
-  const auto aligned = (sizeof(FastScoreShared) + 127) / 128 * 128;
-  auto* queries = reinterpret_cast<uint4*>(fast_shared + aligned);
-  const IndexSelectParams& p = job.p;
   WaitForEarlier();
-  const RowTile tile = TileOf(job, blockIdx.y);
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const IndexSelectParams& p = job.p;
+  const int64_t row = job.first_row + blockIdx.y;
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const PagedRows rows = p.keys[p.row_sequence[tile.first]];
-  Entries entries = EntriesOf(job, tile.first);
-  if (entries.blocks == nullptr) {
-    for (int r = 1; r < tile.count; ++r) {
-      entries.count = max(entries.count, p.visible[tile.first + r]);
-    }
-  }
-  const int64_t pieces = (entries.count + kFastKeys - 1) / kFastKeys;
-  const int64_t first = static_cast<int64_t>(blockIdx.x) * kFastWarps + warp;
-  const int64_t stride = static_cast<int64_t>(gridDim.x) * kFastWarps;
-  const int mine = first < pieces ? static_cast<int>((pieces - first - 1) / stride) + 1 : 0;
-  KeyStream stream{shared.streams[warp], rows, entries, first, stride, mine};
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const PagedRows rows = p.keys[p.row_sequence[row]];
+  const Entries entries = EntriesOf(job, row);
+  const int count = static_cast<int>(entries.count), all = (count + kFastKeys - 1) / kFastKeys;
+  const int first = static_cast<int>(blockIdx.x) * kFastWarps + warp;
+  const int stride = static_cast<int>(gridDim.x) * kFastWarps;
+  const int units = first < all ? (all - first - 1) / stride + 1 : 0;
+  KeyStream stream{shared.streams[warp], rows,  entries, first * kFastKeys,
+                   stride * kFastKeys,   count, units};
   stream.Open();
-  uint4 single[4][4];
-  uint32_t single_weight[4];
-  if (kSingle) {
-    const BF16* query = p.query + tile.first * kFastHeads * kFastWidth;
+  uint4 operands[4][4];
+  uint32_t weight[4];
 #pragma unroll
-    for (int n = 0; n < 4; ++n) {
+  for (int n = 0; n < 4; ++n) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) single[n][i] = QueryOperand(query, n, i, lane);
-      single_weight[n] = WeightOperand(p.head_weight + tile.first * kFastHeads, n, lane);
+    for (int i = 0; i < 4; ++i) {
+      operands[n][i] = QueryOperand(p.query + row * kFastHeads * kFastWidth, n, i, lane);
     }
-  } else {
-    for (int at = static_cast<int>(threadIdx.x); at < tile.count * 16 * kWarp;
-         at += kFastWarps * kWarp) {
-      const int r = at / (16 * kWarp), ni = at / kWarp % 16;
-      const BF16* query = p.query + (tile.first + r) * kFastHeads * kFastWidth;
-      queries[at] = QueryOperand(query, ni / 4, ni % 4, lane);
-    }
-    __syncthreads();
+    weight[n] = WeightOperand(p.head_weight + row * kFastHeads, n, lane);
   }
-  for (int piece = 0; piece < mine; ++piece) {
-    const int stage = piece % kFastStages;
-    stream.Wait(piece);
+  uint16_t* codes = job.codes + (row - job.first_row) * job.stride;
+  const int run = lane % 4, in_run = lane / 4;
+  const auto visible = static_cast<int>(p.visible[row]);
+#pragma unroll 1
+  for (int unit = 0; unit < units; ++unit) {
+    const int stage = unit % kFastStages;
+    stream.Wait(unit);
     KeyOperands keys;
     keys.Load(stream.shared.stages[stage].keys, lane);
-    const int32_t position[2] = {stream.shared.position[stage][0],
-                                 stream.shared.position[stage][1]};
+    const int position = (run < 2 ? stream.shared.position[stage][run] : 0) + in_run;
     __syncwarp();
-    stream.Ask(piece + kFastStages);
-    const int64_t at = (first + piece * stride) * kFastKeys;
+    stream.Ask(unit + kFastStages);
+    const int entry = stream.first + unit * stream.stride + run * kRunKeys + in_run;
     float score[2];
-    if (kSingle) {
-      ScoreKeys(
-          keys, [&](int n, int i) { return single[n][i]; }, single_weight, score);
-      StoreCodes(job, tile.first, at, position, entries, score, lane);
-      continue;
-    }
-    for (int r = 0; r < tile.count; ++r) {
-      const uint4* query = queries + r * 16 * kWarp + lane;
-      uint32_t weight[4];
-#pragma unroll
-      for (int n = 0; n < 4; ++n) {
-        weight[n] = WeightOperand(p.head_weight + (tile.first + r) * kFastHeads, n, lane);
-      }
-      ScoreKeys(
-          keys, [&](int n, int i) { return query[(n * 4 + i) * kWarp]; }, weight, score);
-      StoreCodes(job, tile.first + r, at, position, entries, score, lane);
-    }
+    ScoreKeys(keys, operands, weight, score);
+    const uint16_t code = OrderedCode(Narrow(run == 0 ? score[0] : score[1]));
+    if (run < 2 && entry < count) codes[entry] = position < visible ? code : uint16_t{0};
   }
 }
 
@@ -407,62 +378,23 @@ inline int64_t LayOut(const IndexSelectParams& p, int64_t rows, int64_t stride, 
   return used;
 }
 
-inline void LaunchFastScores(const ScoreJob& job, int64_t tiles, int64_t most_rows, Queue* queue) {
-  constexpr int64_t kResidentWarps = 132 * 2 * kFastWarps, kLeast = 4, kMost = 64;  // pieces
+// Runs of about as many units of kKeys keys as give the device's `resident` groups their share.
+template <int kKeys>
+int64_t UnitsEach(const ScoreJob& job, int64_t tiles, int64_t resident, int64_t least,
+                  int64_t* units) {
+  constexpr int64_t kMost = 64;
   int64_t entries = job.stride;
   if (job.blocks != nullptr) entries = std::min(entries, job.capacity * kRunKeys);
-  const int64_t pieces = base::CeilDiv<int64_t>(entries, kFastKeys);
-  const int64_t each =
-      std::clamp(base::CeilDiv<int64_t>(pieces * tiles, kResidentWarps), kLeast, kMost);
-  const dim3 grid(Count(base::CeilDiv<int64_t>(pieces, each * kFastWarps)), Count(tiles));
-  const int shared = FastScoreBytes(static_cast<int>(most_rows));
-  const auto kernel = most_rows == 1 ? FastScoreKernel<true> : FastScoreKernel<false>;
-  AllowShared(queue, kernel, shared);
-  LaunchEarly(queue, kernel, grid, kFastWarps * kWarp, shared, job);
+  *units = base::CeilDiv<int64_t>(entries, kKeys);
+  return std::clamp(base::CeilDiv<int64_t>(*units * tiles, resident), least, kMost);
 }
 
-// Scores and selections of `rows` rows from job.first_row on; `p` has the lists of the host.
-inline void FastSelectRows(const IndexSelectParams& p, const ScoreJob& staged, int64_t rows,
-                           const FastScratch& scratch, Queue* queue) {
-  ScoreJob job = staged;
-  job.codes = scratch.codes;
-  int64_t tile_count = rows;
-  int32_t largest = 1;
-  if (p.restrict_to == nullptr && !queue->recording()) {  // recordings are of any rows
-    const std::vector<RowTile> tiles = TilesOf(queue->OnHost(p.row_sequence), staged.first_row,
-                                               staged.first_row + rows, kFastTileRows);
-    for (const RowTile& tile : tiles) largest = std::max(largest, tile.count);
-    tile_count = static_cast<int64_t>(tiles.size());
-    if (largest > 1) job.tiles = queue->Stage(tiles.data(), tile_count);
-  }
-  LaunchFastScores(job, tile_count, largest, queue);
-  if (p.make_candidates != nullptr) {
-    const dim3 grid(Count(ChunksOf(job.stride / kRunKeys)), Count(rows));
-    LaunchEarly(queue, FastCandidatesKernel, grid, kChunkThreads, 0, job, *p.make_candidates,
-                scratch.candidates);
-  }
-  const dim3 grid(Count(ChunksOf(job.stride)), Count(rows));
-  LaunchEarly(queue, FastSelectKernel, grid, kChunkThreads, 0, job, scratch.selected);
-}
-
-// The call.
-inline void FastSelect(const IndexSelectParams& p, Queue* queue) {
-  constexpr int64_t kPassBytes = int64_t{256} << 20;
-  const int64_t* visible = queue->OnHost(p.visible);
-  const int64_t longest =
-      p.most_visible > 0 ? p.most_visible : *std::max_element(visible, visible + p.rows);
-  const int64_t stride = base::RoundUp(std::max<int64_t>(longest, 1), int64_t{kChunkEach});
-  FastScratch scratch;
-  const int64_t pass =
-      std::clamp<int64_t>(kPassBytes / LayOut(p, 1, stride, nullptr, &scratch), 1, p.rows);
-  auto* memory = static_cast<char*>(queue->Scratch(LayOut(p, pass, stride, nullptr, &scratch)));
-  if (memory == nullptr) return;
-  LayOut(p, pass, stride, memory, &scratch);
-  PrepareQueries(p, scratch.done, queue);
-  ScoreJob job = StageScores(queue, p, stride);
-  for (; job.first_row < p.rows; job.first_row += pass) {
-    FastSelectRows(p, job, std::min(pass, p.rows - job.first_row), scratch, queue);
-  }
+inline void LaunchFastScores(const ScoreJob& job, int64_t rows, Queue* queue) {
+  constexpr int64_t kResident = 132 * 2 * kFastWarps, kLeast = 4;
+  int64_t units = 0;
+  const int64_t each = UnitsEach<kFastKeys>(job, rows, kResident, kLeast, &units);
+  const dim3 grid(Count(base::CeilDiv<int64_t>(units, each * kFastWarps)), Count(rows));
+  LaunchEarly(queue, FastScoreKernel, grid, kFastWarps * kWarp, sizeof(FastScoreShared) + 128, job);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -1,5 +1,5 @@
-// Scores of index keys by warpgroups: keys go from codes to registers, queries lie in shared memory.
-// Each sum is made as the kernel of single warps makes it (index_fast.cuh).
+// Scores of index keys by warpgroups: keys go from codes to registers, queries lie in shared
+// memory. Each sum is made as the kernel of single warps makes it (index_fast.cuh).
 #pragma once
 
 #include "kernels/cuda/index_fast.cuh"
@@ -27,83 +27,6 @@ __device__ inline void LoadWideQueries(const BF16* query, uint8_t* to) {
       *reinterpret_cast<uint32_t*>(to + WideOffset(head, 4 * i + j) + 4 * lane) = pairs[j];
     }
   }
-}
-
-// The keys of a warp on their way: sixteen of each of the warpgroup's units of 64.
-struct WideStream {
-  KeyStream::Shared& shared;
-  const PagedRows& rows;
-  const Entries& entries;
-  int first, stride, count;  // entries: of the warp's first keys, between units; all
-  int units;
-  int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const uint8_t* place[2] = {};  // of the unit that the lane will ask for
-  int position[2] = {};
-
-  __device__ void Open() {
-    if (lane < kFastStages) OpenBarrier(&shared.full[lane], 1);
-    asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
-    __syncwarp();
-#pragma unroll 1
-    for (int i = 0; i < kFastStages; ++i) Ask(i);
-  }
-
-  __device__ void Look(int unit) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int entry = first + unit * stride + h * kRunKeys;
-      const bool there = unit < units && entry < count;
-      position[h] = there ? static_cast<int>(entries.Position(entry)) : -1;
-      place[h] = there ? RowAt(rows, position[h]) : nullptr;
-    }
-  }
-
-  __device__ void Ask(int unit) {
-    if (unit % kWarp == 0) Look(unit + lane);
-    if (unit < units && unit % kWarp == lane) {
-      const int stage = unit % kFastStages;
-      uint64_t* full = &shared.full[stage];
-      ExpectBytes(full,
-                  (place[0] != nullptr ? kRunBytes : 0) + (place[1] != nullptr ? kRunBytes : 0));
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        shared.position[stage][h] = position[h];
-        if (place[h] == nullptr) continue;
-        CopyBulk(shared.stages[stage].keys + h * kRunBytes, place[h], kRunBytes, full);
-      }
-    }
-    __syncwarp();
-  }
-
-  __device__ void Wait(int unit) {
-    Await(&shared.full[unit % kFastStages], static_cast<uint32_t>(unit / kFastStages) & 1u);
-  }
-};
-
-// Each head's product rounded, made positive, weighted and rounded; heads are added by the matrix
-// unit.
-__device__ inline void AddHeads(const float (&sums)[16], const uint32_t (&weight)[4],
-                                float (&score)[2]) {
-  constexpr uint32_t kOnes = 0x3f803f80u;
-  uint32_t terms[4][2];
-#pragma unroll
-  for (int n = 0; n < 4; ++n) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const __nv_bfloat162 rounded =
-          __floats2bfloat162_rn(sums[4 * n + 2 * h], sums[4 * n + 2 * h + 1]);
-      const __nv_bfloat162 active = __hmax2(rounded, __nv_bfloat162{});
-      terms[n][h] = MultiplyPairs(*reinterpret_cast<const uint32_t*>(&active), weight[n]);
-    }
-  }
-  float total[4] = {};
-#pragma unroll
-  for (int n = 0; n < 4; n += 2) {
-    const uint32_t a[4] = {terms[n][0], terms[n][1], terms[n + 1][0], terms[n + 1][1]};
-    MultiplyStep(total, a, kOnes, kOnes);
-  }
-  score[0] = total[0];
-  score[1] = total[2];
 }
 
 struct WideShared {
@@ -140,8 +63,8 @@ __global__ void __launch_bounds__(kWideWarps* kWarp, kBlocks)
   const int group = static_cast<int>(blockIdx.x) * kWideGroups + warp / 4;
   const int stride = static_cast<int>(gridDim.x) * kWideGroups;
   const int units = group < all ? (all - group - 1) / stride + 1 : 0;
-  WideStream stream{shared.streams[warp], rows,  entries, group * kTileRows + warp % 4 * kFastKeys,
-                    stride * kTileRows,   count, units};
+  KeyStream stream{shared.streams[warp], rows,  entries, group * kTileRows + warp % 4 * kFastKeys,
+                   stride * kTileRows,   count, units};
   stream.Open();
   for (int r = 0; r < tile.count; ++r) {
     LoadWideQueries(p.query + (tile.first + r) * kFastHeads * kFastWidth,
@@ -170,7 +93,7 @@ __global__ void __launch_bounds__(kWideWarps* kWarp, kBlocks)
     const int entry = stream.first + unit * stream.stride + run * kRunKeys + in_run;
 #pragma unroll 1
     for (int r = 0; r < tile.count; ++r) {
-      float sums[16] = {};
+      float sums[4][4] = {};
       BeginProducts();
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
@@ -181,7 +104,7 @@ __global__ void __launch_bounds__(kWideWarps* kWarp, kBlocks)
           const int step = 2 * i + k;
           const uint64_t at = static_cast<uint64_t>(r * kWideQueryBytes +
                                                     step / 4 * (kFastHeads * 128) + step % 4 * 32);
-          Wgmma(sums, a[k], operand + (at >> 4));
+          Wgmma(reinterpret_cast<float(&)[16]>(sums), a[k], operand + (at >> 4));
         }
       }
       CommitProducts();
@@ -204,16 +127,69 @@ __global__ void __launch_bounds__(kWideWarps* kWarp, kBlocks)
 
 template <int kBlocks>
 void LaunchWideScores(const ScoreJob& job, int64_t tiles, int64_t most_rows, Queue* queue) {
-  constexpr int64_t kResident = 132 * kBlocks * kWideGroups, kLeast = 2, kMost = 64;  // units
-  int64_t entries = job.stride;
-  if (job.blocks != nullptr) entries = std::min(entries, job.capacity * kRunKeys);
-  const int64_t units = base::CeilDiv<int64_t>(entries, kTileRows);
-  const int64_t each = std::clamp(base::CeilDiv<int64_t>(units * tiles, kResident), kLeast, kMost);
+  constexpr int64_t kResident = 132 * kBlocks * kWideGroups, kLeast = 2;
+  int64_t units = 0;
+  const int64_t each = UnitsEach<kTileRows>(job, tiles, kResident, kLeast, &units);
   const dim3 grid(Count(base::CeilDiv<int64_t>(units, each * kWideGroups)), Count(tiles));
   const int shared = WideBytes(static_cast<int>(most_rows));
   AllowShared(queue, WideScoreKernel<kBlocks>, shared);
   LaunchEarly(queue, WideScoreKernel<kBlocks>, grid, kWideWarps * kWarp, shared, job,
               static_cast<int>(most_rows));
+}
+
+// All give the same bits. Measured on an H200: warpgroups are faster where there is little to do or
+// rows share keys, warps where many rows have keys of their own.
+inline void LaunchScores(const ScoreJob& job, int64_t tiles, int64_t most_rows, Queue* queue) {
+  constexpr int64_t kLittle = int64_t{1} << 19;  // entries of all tiles
+  const bool little = tiles * job.stride <= kLittle;
+  if (!HasWarpgroups() || (most_rows == 1 && !little)) return LaunchFastScores(job, tiles, queue);
+  if (most_rows == 1 || little) return LaunchWideScores<2>(job, tiles, most_rows, queue);
+  LaunchWideScores<3>(job, tiles, most_rows, queue);
+}
+
+// Scores and selections of `rows` rows from job.first_row on; `p` has the lists of the host.
+inline void FastSelectRows(const IndexSelectParams& p, const ScoreJob& staged, int64_t rows,
+                           const FastScratch& scratch, Queue* queue) {
+  ScoreJob job = staged;
+  job.codes = scratch.codes;
+  int64_t tile_count = rows;
+  int32_t largest = 1;
+  // Recordings are of any rows.
+  if (p.restrict_to == nullptr && !queue->recording() && HasWarpgroups()) {
+    const std::vector<RowTile> tiles = TilesOf(queue->OnHost(p.row_sequence), staged.first_row,
+                                               staged.first_row + rows, kFastTileRows);
+    for (const RowTile& tile : tiles) largest = std::max(largest, tile.count);
+    tile_count = static_cast<int64_t>(tiles.size());
+    if (largest > 1) job.tiles = queue->Stage(tiles.data(), tile_count);
+  }
+  LaunchScores(job, tile_count, largest, queue);
+  if (p.make_candidates != nullptr) {
+    const dim3 grid(Count(ChunksOf(job.stride / kRunKeys)), Count(rows));
+    LaunchEarly(queue, FastCandidatesKernel, grid, kChunkThreads, 0, job, *p.make_candidates,
+                scratch.candidates);
+  }
+  const dim3 grid(Count(ChunksOf(job.stride)), Count(rows));
+  LaunchEarly(queue, FastSelectKernel, grid, kChunkThreads, 0, job, scratch.selected);
+}
+
+// The call.
+inline void FastSelect(const IndexSelectParams& p, Queue* queue) {
+  constexpr int64_t kPassBytes = int64_t{256} << 20;
+  const int64_t* visible = queue->OnHost(p.visible);
+  const int64_t longest =
+      p.most_visible > 0 ? p.most_visible : *std::max_element(visible, visible + p.rows);
+  const int64_t stride = base::RoundUp(std::max<int64_t>(longest, 1), int64_t{kChunkEach});
+  FastScratch scratch;
+  const int64_t pass =
+      std::clamp<int64_t>(kPassBytes / LayOut(p, 1, stride, nullptr, &scratch), 1, p.rows);
+  auto* memory = static_cast<char*>(queue->Scratch(LayOut(p, pass, stride, nullptr, &scratch)));
+  if (memory == nullptr) return;
+  LayOut(p, pass, stride, memory, &scratch);
+  PrepareQueries(p, scratch.done, queue);
+  ScoreJob job = StageScores(queue, p, stride);
+  for (; job.first_row < p.rows; job.first_row += pass) {
+    FastSelectRows(p, job, std::min(pass, p.rows - job.first_row), scratch, queue);
+  }
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -13,6 +13,17 @@ __device__ inline void WaitForEarlier() {
   asm volatile("griddepcontrol.wait;\n" ::: "memory");
 }
 
+// Whether the device has warpgroups' matrix instructions (Hopper).
+inline bool HasWarpgroups() {
+  static const bool has = [] {
+    int device = 0, major = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+    return major == 9;
+  }();
+  return has;
+}
+
 template <typename... Params, typename... Args>
 void LaunchEarly(Queue* queue, void (*kernel)(Params...), dim3 grid, int threads, int64_t shared,
                  const Args&... args) {
