@@ -4,12 +4,12 @@
 // The suite is not part of the repository. Draft 7 is read from the Debian package
 // json-schema-test-suite, draft 2020-12 from libtest-json-schema-acceptance-perl; without them
 // these tests skip.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 #include <map>
 #include <sstream>
 
@@ -132,8 +132,8 @@ Grade GradeOf(Rules* rules, const Json& tests) {
                                : Grade::kValidRefused;
     worst = std::max(worst, grade);
     if (grade >= Grade::kValidRefused) {
-      std::cout << "  " << kGradeNames[static_cast<size_t>(grade)] << ": "
-                << test["description"].get<std::string>() << ": " << test["data"].dump() << "\n";
+      fmt::print(stderr, "  {}: {}: {}\n", kGradeNames[static_cast<size_t>(grade)],
+                 test["description"].get<std::string>(), test["data"].dump());
     }
   }
   return worst;
@@ -142,7 +142,7 @@ Grade GradeOf(Rules* rules, const Json& tests) {
 Grade GradeOf(const Json& group) {
   Result<Rules> rules = CompileSchema(group["schema"], {}, {});
   if (rules.ok()) return GradeOf(&rules.value(), group["tests"]);
-  std::cout << "  " << rules.status().ToString() << "\n";
+  fmt::print(stderr, "  {}\n", rules.status().ToString());
   return rules.status().code() == base::Code::kUnsupported ? Grade::kUnsupported : Grade::kError;
 }
 
@@ -160,7 +160,7 @@ Grades GradesOf(const Suite& suite) {
     for (const Json& group : Json::parse(stream)) {
       const std::string key =
           suite.name + "/" + name + ": " + group["description"].get<std::string>();
-      std::cout << key << "\n";
+      fmt::print(stderr, "{}\n", key);
       const Grade grade = GradeOf(group);
       const auto [entry, fresh] = grades.try_emplace(key, grade);
       if (!fresh) entry->second = std::max(entry->second, grade);
@@ -209,7 +209,7 @@ TEST_P(SchemaSuite, NoGradeGetsWorse) {
         << group << ": is " << kGradeNames[static_cast<size_t>(grade)] << ", was "
         << kGradeNames[static_cast<size_t>(before->second)];
   }
-  std::cout << suite.name << ": " << passed << " of " << grades.size() << " groups pass\n";
+  fmt::print(stderr, "{}: {} of {} groups pass\n", suite.name, passed, grades.size());
   EXPECT_GE(passed, 0.8 * static_cast<double>(grades.size()));
   EXPECT_FALSE(known.empty());
 }

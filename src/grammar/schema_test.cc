@@ -123,7 +123,8 @@ TEST(Schema, OtherKeysComeAfterTheDeclaredOnes) {
        {"{}", R"({"n": 1})", R"({"ns": 5})", R"({"s": "t", "n": 0})"},
        {R"({"ns": 4})", R"({"n": "t"})", R"({"x": 1})", R"({"ns": "t"})"}});
   Check(
-      {R"({"type": "object", "propertyNames": {"maxLength": 2}, "properties": {"abc": {}, "de": {}}})",
+      {R"({"type": "object", "propertyNames": {"maxLength": 2}, "properties": {"abc": {},
+           "de": {}}})",
        {R"({"de": 1, "x": 2})", "{}"},
        {R"({"abc": 1})", R"({"xyz": 1})"}});
 }
@@ -161,11 +162,13 @@ TEST(Schema, Arrays) {
          {"[1]", "[1, 2,3]"},
          {"[]", "[1,2,3,4]", "[\"a\"]", "[1,,2]"}});
   Check(
-      {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "null"}], "items": false})",
+      {R"({"type": "array", "prefixItems": [{"type": "integer"}, {"type": "null"}],
+           "items": false})",
        {"[]", "[1]", "[1, null]"},
        {"[null]", "[1, 2]", "[1, null, 2]"}});
   Check(
-      {R"({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "null"}, "minItems": 2})",
+      {R"({"type": "array", "items": [{"type": "integer"}], "additionalItems": {"type": "null"},
+           "minItems": 2})",
        {"[1, null]", "[1, null, null]"},
        {"[1]", "[1, 2]"}});
   Check({R"({"type": "array", "items": {"type": "object"}, "minItems": 2, "maxItems": 200})",
@@ -178,7 +181,8 @@ TEST(Schema, Contains) {
          {"[1]", "[\"a\", 1, null]"},
          {"[]", "[\"a\"]"}});
   Check(
-      {R"({"type": "array", "contains": {"const": 1}, "minContains": 2, "maxContains": 3, "maxItems": 4})",
+      {R"({"type": "array", "contains": {"const": 1}, "minContains": 2, "maxContains": 3,
+           "maxItems": 4})",
        {"[1, 1]", "[1, 2, 1]", "[1, 1, 1, 2]"},
        {"[1]", "[1, 1, 1, 1]", "[1, 1, 2, 2, 2]", "[2, 2]"}});
   Check({R"({"type": "array", "contains": {"type": "object", "required": ["a"]}, "minItems": 2})",
@@ -201,29 +205,35 @@ TEST(Schema, UniqueItems) {
 
 TEST(Schema, AllOf) {
   Check({R"({"allOf": [{"properties": {"a": {"type": "integer"}}, "required": ["a"]},
-                       {"properties": {"a": {"minimum": 5}, "b": {}}, "additionalProperties": false}],
+                       {"properties": {"a": {"minimum": 5}, "b": {}},
+           "additionalProperties": false}],
              "type": "object"})",
          {R"({"a": 5})", R"({"a": 6, "b": 1})"},
          {R"({"a": 4})", "{}", R"({"a": 5, "c": 1})"}});
   Check(
-      {R"({"allOf": [{"type": ["string", "null"]}, {"type": ["string", "integer"]}, {"minLength": 1}]})",
+      {R"({"allOf": [{"type": ["string", "null"]}, {"type": ["string", "integer"]},
+           {"minLength": 1}]})",
        {"\"a\""},
        {"\"\"", "null", "1"}});
 }
 
 TEST(Schema, AnyOfAndOneOf) {
   Check(
-      {R"({"anyOf": [{"type": "string", "maxLength": 1}, {"type": "integer"}], "not": {"const": 3}})",
+      {R"({"anyOf": [{"type": "string", "maxLength": 1}, {"type": "integer"}],
+           "not": {"const": 3}})",
        {"\"a\"", "4"},
        {"\"ab\"", "3", "3.0", "null"}});
   Check({R"({"oneOf": [{"type": "integer"}, {"minimum": 2}]})", {"1", "2.5"}, {"3", "1.5", "2.0"}});
   Check(
-      {R"({"type": "object", "properties": {"a": {}, "b": {}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}]})",
+      {R"({"type": "object", "properties": {"a": {}, "b": {}}, "oneOf": [{"required": ["a"]},
+           {"required": ["b"]}]})",
        {R"({"a": 1})", R"({"b": 1})"},
        {"{}", R"({"a": 1, "b": 1})"}});
   Check({R"({"type": "object", "required": ["k"], "oneOf": [
-              {"properties": {"k": {"const": "x"}, "v": {"type": "integer"}}, "additionalProperties": false},
-              {"properties": {"k": {"const": "y"}, "w": {"type": "null"}}, "additionalProperties": false}]})",
+              {"properties": {"k": {"const": "x"}, "v": {"type": "integer"}},
+           "additionalProperties": false},
+              {"properties": {"k": {"const": "y"}, "w": {"type": "null"}},
+           "additionalProperties": false}]})",
          {R"({"k": "x", "v": 1})", R"({"k": "y"})", R"({"k": "y", "w": null})"},
          {R"({"k": "x", "w": null})", R"({"k": "z"})", "{}"}});
 }
@@ -256,7 +266,8 @@ TEST(Schema, Conditions) {
 
 TEST(Schema, References) {
   const std::string_view tree = R"({"$ref": "#/$defs/tree", "$defs": {"tree": {"type": "object",
-    "properties": {"v": {"type": "integer"}, "c": {"type": "array", "items": {"$ref": "#/$defs/tree"}}},
+    "properties": {"v": {"type": "integer"}, "c": {"type": "array",
+           "items": {"$ref": "#/$defs/tree"}}},
     "required": ["v"], "additionalProperties": false}}})";
   Check({tree,
          {R"({"v": 1})", R"({"v": 1, "c": [{"v": 2, "c": []}, {"v": 3}]})"},
@@ -267,7 +278,8 @@ TEST(Schema, References) {
          {"[1]"}});
   // Until draft 7 what stands beside $ref says nothing.
   Check(
-      {R"({"$schema": "http://json-schema.org/draft-07/schema#", "definitions": {"a": {"type": "integer"}},
+      {R"({"$schema": "http://json-schema.org/draft-07/schema#",
+           "definitions": {"a": {"type": "integer"}},
              "items": {"$ref": "#/definitions/a", "minimum": 5}})",
        {"[1]"},
        {"[\"a\"]"}});
@@ -318,7 +330,8 @@ TEST(Schema, WrongSchemasAreErrorsWithAPath) {
       {R"({"$ref": "#/nowhere"})", "$ref: \"#/nowhere\" does not exist"},
       {R"({"$ref": "http://x.test/s"})", "is not in this document"},
       {R"({"$ref": "#"})", "leads back to itself"},
-      {R"({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}})",
+      {R"({"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/b"}]},
+           "b": {"$ref": "#/$defs/a"}}})",
        "leads back to itself"},
       {R"({"format": "color"})", "format"},
       {R"({"anyOf": [{}], "unevaluatedProperties": false})",
@@ -368,7 +381,8 @@ TEST(Schema, HostileSchemasEndSoon) {
       R"({"type": "string", "minLength": 99999, "maxLength": 99999999999, "pattern": "a.*b.*c"})",
       R"({"type": "array", "minItems": 90000, "maxItems": 99999999, "items": {"type": "object"}})",
       R"({"type": "array", "contains": {"type": "object"}, "minContains": 90000})",
-      R"({"not": {"not": {"not": {"oneOf": [{"type": "object"}, {"required": ["a"]}, {"minProperties": 3}]}}}})"};
+      R"({"not": {"not": {"not": {"oneOf": [{"type": "object"}, {"required": ["a"]},
+           {"minProperties": 3}]}}}})"};
   for (const std::string& schema : schemas) {
     const auto start = std::chrono::steady_clock::now();
     const std::string error = ErrorOf(schema);
