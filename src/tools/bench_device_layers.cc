@@ -25,7 +25,7 @@ constexpr int64_t kTracedSteps = 3;
 constexpr int kPrefills = 3;
 constexpr int kHeads = 20;
 constexpr int64_t kMostLayers = 40;
-constexpr int64_t kSpareBytes = int64_t{1} << 30;  // pieces of chunks, the driver's own
+constexpr int64_t kSpareBytes = int64_t{4} << 30;  // pieces of chunks, the driver's own
 
 using Note = std::function<void(const std::string&)>;
 

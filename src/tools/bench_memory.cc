@@ -13,7 +13,7 @@ namespace thalweg::tools::bench {
 namespace {
 
 constexpr int64_t kChunkBytes = int64_t{64} << 20;  // untouched pages cost nothing
-constexpr int64_t kDeviceChunkBytes = int64_t{256} << 20;
+constexpr int64_t kDeviceChunkBytes = int64_t{1} << 30;
 constexpr int64_t kPatternBytes = int64_t{1} << 20;
 constexpr int64_t kDistinctValues = int64_t{1} << 16;
 

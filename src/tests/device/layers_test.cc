@@ -43,6 +43,7 @@ Config FewLayers() {
   c.num_hidden_layers = kLayers;
   c.n_routed_experts = kExperts;
   c.vocab_size = kVocab;
+  c.image_token_id = kVocab - 1;
   c.compress_ratios = {0, 2, 1, 1};
   c.kv_source_layer_ids = {1, 2};
   c.index_source_layer_ids = {1, 2};
@@ -59,7 +60,9 @@ Config FewLayers() {
 
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("thalweg-layers-" + std::to_string(getpid()))) {}
+  Folder() : path_(fs::temp_directory_path() / ("thalweg-layers-" + std::to_string(getpid()))) {
+    fs::create_directories(path_);
+  }
   ~Folder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -167,9 +170,9 @@ class DeviceLayers : public OnDevice {};
 TEST_F(DeviceLayers, AgreeWithTheProcessor) {
   const Config config = FewLayers();
   const Folder folder;
-  ASSERT_TRUE(
-      checkpoint::WriteSynthetic(config, folder.checkpoint(), {.seed = 4, .tokenizer = false})
-          .ok());
+  const auto written =
+      checkpoint::WriteSynthetic(config, folder.checkpoint(), {.seed = 4, .tokenizer = false});
+  ASSERT_TRUE(written.ok()) << written.status().ToString();
   const auto checkpoint = checkpoint::Checkpoint::Open(folder.checkpoint());
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().ToString();
   const base::ThreadTeam team(static_cast<int>(std::min(16u, std::thread::hardware_concurrency())));
