@@ -81,16 +81,16 @@ TEST_F(ConstraintsTest, MasksFollowTheTokensWhoeverMakesThem) {
     const auto masks = constraints.Find(7);
     ASSERT_TRUE(masks->Begin({}).ok());
     EXPECT_EQ(Next(masks.get()), "a");
-    masks->Accept(Token('a'));
+    masks->Accept(std::vector<int32_t>{Token('a')});
     EXPECT_EQ(Next(masks.get()), "b");
-    masks->Accept(Token('b'));
+    masks->Accept(std::vector<int32_t>{Token('b')});
     EXPECT_EQ(Next(masks.get()), "cd");
     EXPECT_EQ(Next(constraints.Find(8).get()), "a");  // each has its own place
     // After a preemption it stands where it stood.
     EXPECT_TRUE(masks->Begin(std::vector<int32_t>{Token('a'), Token('b')}).ok());
     EXPECT_EQ(Next(masks.get()), "cd");
     EXPECT_FALSE(masks->Begin(std::vector<int32_t>{Token('a')}).ok());
-    masks->Accept(Token('d'));
+    masks->Accept(std::vector<int32_t>{Token('d')});
     EXPECT_TRUE(masks->Wait()->complete);
     EXPECT_EQ(Next(masks.get()), "");
     constraints.Close(7, 2);
@@ -108,11 +108,33 @@ TEST_F(ConstraintsTest, TheGrammarBeginsBehindItsToken) {
   const exec::NextTokens free = *masks->Wait();
   EXPECT_EQ((*free.mask)[static_cast<size_t>(End()) / 32] >> (End() % 32) & 1, 0u);
   EXPECT_NE(Next(masks.get()).find("xyz"), std::string::npos);
-  masks->Accept(Token('x'));
-  masks->Accept(Token('a'));
+  masks->Accept(std::vector<int32_t>{Token('x')});
+  masks->Accept(std::vector<int32_t>{Token('a')});
   EXPECT_NE(Next(masks.get()).find("xyz"), std::string::npos);
-  masks->Accept(end);
+  masks->Accept(std::vector<int32_t>{end});
   EXPECT_EQ(Next(masks.get()), "a");
+}
+
+// Masks along a block of drafts: as far as the drafts are allowed, and nothing is taken.
+TEST_F(ConstraintsTest, DraftsAreFollowedAndForgotten) {
+  Constraints constraints(options_);
+  const int32_t end = *tokenizer_->IdOfSpecial("</think>");
+  constraints.Open(1, 1,
+                   *constraints.Compile(R"x({"type": "regex", "content": "a(bc|bd)"})x", end));
+  const auto masks = constraints.Find(1);
+  const auto count = [&](const std::vector<int32_t>& drafts) {
+    return masks->WaitAlong(drafts).value().size();
+  };
+  EXPECT_EQ(count({Token('x'), end, Token('a'), Token('b'), Token('x')}), 5u);
+  EXPECT_EQ(count({Token('x'), end, Token('b')}), 3u);
+  masks->Accept(std::vector<int32_t>{Token('x'), end, Token('a')});
+  const auto along = masks->WaitAlong(std::vector<int32_t>{Token('b'), Token('d'), End()}).value();
+  ASSERT_EQ(along.size(), 3u);
+  EXPECT_FALSE(along[1].complete);
+  EXPECT_TRUE(along[2].complete);
+  EXPECT_EQ(Next(masks.get()), "b");
+  masks->Accept(std::vector<int32_t>{Token('b'), Token('c')});
+  EXPECT_TRUE(masks->Wait()->complete);
 }
 
 TEST_F(ConstraintsTest, ATokenThatIsNotAllowedIsAnErrorThatStays) {
@@ -120,7 +142,7 @@ TEST_F(ConstraintsTest, ATokenThatIsNotAllowedIsAnErrorThatStays) {
   constraints.Open(1, 1, *constraints.Compile(R"({"type": "regex", "content": "ab"})", -1));
   const auto masks = constraints.Find(1);
   ASSERT_TRUE(masks->Wait().ok());
-  masks->Accept(Token('x'));
+  masks->Accept(std::vector<int32_t>{Token('x')});
   EXPECT_FALSE(masks->Wait().ok());
   EXPECT_FALSE(masks->Wait().ok());
 }

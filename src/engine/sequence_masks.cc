@@ -66,7 +66,7 @@ Result<exec::NextTokens> SequenceMasks::NextOfGrammar() {
 
 Result<exec::NextTokens> SequenceMasks::Make() {
   if (!next_.ok()) return next_;  // once failed, it stays so
-  if (drawn_.has_value()) TW_TRY(Take(*std::exchange(drawn_, std::nullopt)));
+  for (const int32_t token : std::exchange(drawn_, {})) TW_TRY(Take(token));
   return started_ ? NextOfGrammar() : next_;
 }
 
@@ -101,19 +101,48 @@ Result<exec::NextTokens> SequenceMasks::Wait() {
   return next_;
 }
 
-void SequenceMasks::Accept(int32_t token) {
+// The matcher goes along and comes back.
+Status SequenceMasks::FollowDrafts(std::span<const int32_t> drafts,
+                                   std::vector<exec::NextTokens>* masks) {
+  bool started = started_;
+  for (const int32_t draft : drafts) {
+    if (started) {
+      TW_ASSIGN(const bool allowed, matcher_.Accept(draft));
+      if (!allowed || matcher_.ended()) return {};
+    }
+    if (!started && draft != starts_after_) {
+      masks->push_back(masks->back());
+      continue;
+    }
+    started = true;
+    TW_ASSIGN(exec::NextTokens next, NextOfGrammar());
+    masks->push_back(std::move(next));
+  }
+  return {};
+}
+
+Result<std::vector<exec::NextTokens>> SequenceMasks::WaitAlong(std::span<const int32_t> drafts) {
+  std::vector<exec::NextTokens> masks(1);
+  TW_ASSIGN(masks.front(), Wait());
+  const std::scoped_lock lock(mutex_);  // ready: nobody else is at the matcher
+  const int64_t before = matcher_.accepted();
+  const Status status = FollowDrafts(drafts, &masks);
+  matcher_.Rollback(matcher_.accepted() - before);
+  TW_TRY(status);
+  return masks;
+}
+
+// Before the grammar begins nothing changes, and that costs no thread.
+void SequenceMasks::Accept(std::span<const int32_t> tokens) {
   {
     const std::scoped_lock lock(mutex_);
     TW_CHECK(phase_ == Phase::kReady);
-    drawn_ = token;
+    size_t free = 0;
+    while (!started_ && free < tokens.size() && tokens[free] != starts_after_) ++free;
+    taken_ += static_cast<int64_t>(free);
+    drawn_.assign(tokens.begin() + static_cast<std::ptrdiff_t>(free), tokens.end());
+    if (drawn_.empty()) return;
     phase_ = Phase::kQueued;
-    if (!started_ && token != starts_after_) {
-      // Nothing changes, and that costs no thread.
-      ++taken_;
-      drawn_.reset();
-      phase_ = Phase::kReady;
-      return;
-    }
   }
   workers_->Post(shared_from_this());
 }

@@ -7,7 +7,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <optional>
+#include <span>
+#include <vector>
 
 #include "engine/grammar_cache.h"
 #include "engine/mask_workers.h"
@@ -36,7 +37,8 @@ class SequenceMasks final : public exec::TokenMasks,
 
   Status Begin(std::span<const int32_t> output) override;
   Result<exec::NextTokens> Wait() override;
-  void Accept(int32_t token) override;
+  Result<std::vector<exec::NextTokens>> WaitAlong(std::span<const int32_t> drafts) override;
+  void Accept(std::span<const int32_t> tokens) override;
   void Work() override;
 
  private:
@@ -50,6 +52,7 @@ class SequenceMasks final : public exec::TokenMasks,
   void Finish(std::unique_lock<std::mutex>* lock);
   Result<exec::NextTokens> Make();
   Result<exec::NextTokens> NextOfGrammar();
+  Status FollowDrafts(std::span<const int32_t> drafts, std::vector<exec::NextTokens>* masks);
   Status Take(int32_t token);
 
   const GrammarRef grammar_;
@@ -63,8 +66,8 @@ class SequenceMasks final : public exec::TokenMasks,
   // Of the thread that made the phase kRunning, and of none else meanwhile.
   grammar::Matcher matcher_;
   bool started_;
-  int64_t taken_ = 0;             // tokens, those before the start among them
-  std::optional<int32_t> drawn_;  // has not been taken yet
+  int64_t taken_ = 0;           // tokens, those before the start among them
+  std::vector<int32_t> drawn_;  // have not been taken yet
   Result<exec::NextTokens> next_;
 };
 

@@ -178,10 +178,9 @@ int64_t ModelExecutor::RowsToRun(const SequenceRows& rows) const {
   return count;
 }
 
-// The next token of a constrained sequence depends on masks that are made token by token.
 void ModelExecutor::AddDraftEntry(const SequenceRows& rows, Running* running) {
   const Slot& s = slot(rows.slot);
-  if (speculation_ == nullptr || !rows.sample || s.masks != nullptr) return;
+  if (speculation_ == nullptr || !rows.sample) return;
   running->entry_of_drafts = draft_entries_.size();
   draft_entries_.push_back(
       {.slot = rows.slot,
@@ -189,6 +188,7 @@ void ModelExecutor::AddDraftEntry(const SequenceRows& rows, Running* running) {
        .id = s.id,
        .state = s.state.get(),
        .processor = s.processor.get(),
+       .masks = s.masks.get(),
        .decodes = !rows.known_tokens,
        .tokens_left = s.row_limit + 1 - static_cast<int64_t>(s.state->tokens().size()),
        .most = rows.known_tokens ? 0 : running->count - 1});

@@ -112,6 +112,7 @@ void ModelExecutor::TakeSample(const Running& running, Result<sampling::RowSampl
   Keep(&made, &s, &own, result);
   if (made.fulfilled) return;
   s.state->Append(made.token);
+  if (s.masks != nullptr) s.masks->Accept({&made.token, 1});
   if (model_->pool().length(s.id) > running.end()) model_->Learn(s.id, running.end(), made.token);
 }
 
@@ -127,7 +128,6 @@ void ModelExecutor::Keep(sampling::RowSample* made, Slot* slot, SequenceResult* 
                        .end = made->end,
                        .forced = made->forced,
                        .logprobs = std::move(made->logprobs)});
-  if (slot->masks != nullptr) slot->masks->Accept(made->token);
 }
 
 // Blocks of drafts: what is accepted stays, the rest has not happened.
@@ -154,6 +154,11 @@ void ModelExecutor::TakeVerdict(const Running& running, StepResult* result) {
   own.drafted = static_cast<int32_t>(running.count - 1);
   for (sampling::RowSample& made : accepted.samples) Keep(&made, &s, &own, result);
   if (!accepted.status.ok()) s.status = own.status = accepted.status;
+  if (s.masks != nullptr && own.tokens_count > 0) {
+    std::vector<int32_t> tokens;
+    for (const step::SampledToken& token : result->TokensOf(own)) tokens.push_back(token.token);
+    s.masks->Accept(tokens);
+  }
   const auto known = static_cast<int64_t>(s.state->tokens().size());
   const Status back = model_->pool().Truncate(s.id, std::min(running.end(), known - 1));
   if (!back.ok() && own.status.ok()) s.status = own.status = back;

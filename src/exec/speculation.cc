@@ -6,6 +6,15 @@
 #include "spec/confidence.h"
 
 namespace thalweg::exec {
+namespace {
+
+sampling::TokenMask MaskOf(const NextTokens& next) {
+  sampling::TokenMask mask = {.complete = next.complete};
+  if (next.mask != nullptr) mask.words = *next.mask;
+  return mask;
+}
+
+}  // namespace
 
 Speculation::Speculation(model::Model* model, DraftOptions options)
     : model_(model),
@@ -94,10 +103,23 @@ void Speculation::Plan(uint64_t step, std::span<const DraftEntry> entries, int64
 
 void Speculation::JudgeOne(const DraftEntry& e, std::span<float> logits, Run* run,
                            sampling::Scratch* scratch, spec::LawBuffers* buffers) const {
+  const auto drafts = std::span<const int32_t>(run->block).subspan(1);
+  std::vector<NextTokens> next;
+  std::vector<sampling::TokenMask> masks;
+  if (e.masks != nullptr) {
+    auto along = e.masks->WaitAlong(drafts);
+    if (!along.ok()) {
+      run->accepted.status = along.status();
+      return;
+    }
+    next = std::move(*along);
+    for (const NextTokens& n : next) masks.push_back(MaskOf(n));
+  }
   const spec::VerifyBlock block = {.logits = logits,
                                    .rows = static_cast<int64_t>(run->block.size()),
-                                   .drafts = std::span<const int32_t>(run->block).subspan(1),
+                                   .drafts = drafts,
                                    .draft_logits = run->logits,
+                                   .masks = masks,
                                    .processor = e.processor,
                                    .position = run->position,
                                    .rule = run->rule};

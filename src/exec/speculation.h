@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "exec/token_masks.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
 #include "sampling/sequence_state.h"
@@ -33,9 +34,10 @@ struct DraftEntry {
   kvpool::SequenceId id = {};
   sampling::SequenceState* state = nullptr;
   const sampling::Processor* processor = nullptr;
-  bool decodes = false;     // false: a prompt whose last row runs
-  int64_t tokens_left = 0;  // that may still come, those of this step included
-  int64_t most = 0;         // drafts that this step has room for
+  TokenMasks* masks = nullptr;  // of a constrained sequence
+  bool decodes = false;         // false: a prompt whose last row runs
+  int64_t tokens_left = 0;      // that may still come, those of this step included
+  int64_t most = 0;             // drafts that this step has room for
 };
 
 class Speculation {

@@ -21,7 +21,8 @@ struct NextTokens {
   bool complete = false;
 };
 
-// Of one sequence. Called by one thread, in the order Begin, then Wait and Accept in turn.
+// Of one sequence. Called by one thread, in the order Begin, then Wait (or WaitAlong) and Accept in
+// turn.
 class TokenMasks {
  public:
   virtual ~TokenMasks() = default;
@@ -31,8 +32,12 @@ class TokenMasks {
   // For the token behind everything that was accepted. Waits for it, or makes it on this thread
   // when nobody has begun to. An error (the grammar's budget is used up) ends the sequence.
   virtual Result<NextTokens> Wait() = 0;
-  // The token that was drawn. Returns at once: what may follow is made elsewhere.
-  virtual void Accept(int32_t token) = 0;
+  // For a block of drafts: what may come first, as Wait says, and behind drafts 0, 1, ... in turn.
+  // The list ends with the first that may not come, or that ends the text; nothing is accepted.
+  virtual Result<std::vector<NextTokens>> WaitAlong(std::span<const int32_t> drafts) = 0;
+  // The tokens that came out of a step, 1 or more. Returns at once: what may follow is made
+  // elsewhere.
+  virtual void Accept(std::span<const int32_t> tokens) = 0;
 };
 
 // The masks of a sequence by its number; null: there are none, which is an error of a sequence that

@@ -86,7 +86,7 @@ class Decoder {
     row.mask.complete = next.complete;
     Result<sampling::RowSample> sample = sampling::SampleRow(row, &scratch_);
     if (sample.ok() && sample->end == step::TokenEnd::kNone && !IsEnd(sample->token))
-      options_.masks->Accept(sample->token);
+      options_.masks->Accept({&sample->token, 1});
     return sample;
   }
 
