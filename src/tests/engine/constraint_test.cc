@@ -149,7 +149,7 @@ TEST(Constraint, FewSlotsAndReuseChangeNoBit) {
   Check([](engine::EngineOptions* o) { o->max_sequences = 3; });
 }
 
-// Free sequences of the batch are drafted for, constrained ones go token by token.
+// Free and constrained sequences of the batch are drafted for, masks follow the drafts.
 TEST(Constraint, DraftsChangeNoBit) {
   Check(
       [](engine::EngineOptions* o) {
