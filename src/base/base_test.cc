@@ -1,8 +1,10 @@
 // Base keeps its promises: strict JSON, overflow-safe sizes, known Philox answers, whole-file reads
 // and writes.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <string>
 
 #include "base/json.h"
 #include "base/mapped_file.h"
@@ -52,7 +54,8 @@ TEST(Math, OverflowIsSeen) {
 }
 
 TEST(Files, WriteThenReadAndLimits) {
-  const auto path = std::filesystem::temp_directory_path() / "thalweg_base_test.txt";
+  const auto path =
+      std::filesystem::temp_directory_path() / ("thalweg_base_test" + std::to_string(::getpid()));
   ASSERT_TRUE(WriteFile(path, "hello").ok());
   EXPECT_EQ(*ReadFile(path, 100), "hello");
   EXPECT_EQ(ReadFile(path, 4).status().code(), Code::kOutOfRange);

@@ -3,9 +3,11 @@
 #include "base/options.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "base/mapped_file.h"
 
@@ -38,8 +40,8 @@ class OptionsTest : public testing::Test {
     EXPECT_TRUE(base::WriteFile(path_, content).ok());
     return path_.string();
   }
-  std::filesystem::path path_ =
-      std::filesystem::temp_directory_path() / "thalweg_options_test.json";
+  std::filesystem::path path_ = std::filesystem::temp_directory_path() /
+                                ("thalweg_options_test" + std::to_string(::getpid()) + ".json");
 };
 
 TEST_F(OptionsTest, FlagThenEnvironmentThenFileThenDefault) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <span>
@@ -27,7 +28,8 @@ class ScratchFolder {
     const auto* test = testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string(test->test_suite_name()) + "-" + test->name();
     for (char& c : name) c = c == '/' ? '-' : c;
-    path_ = std::filesystem::path(testing::TempDir()) / ("thalweg-" + name);
+    path_ = std::filesystem::path(testing::TempDir()) /
+            ("thalweg-" + std::to_string(::getpid()) + name);
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

@@ -1,7 +1,6 @@
 #include "exec/draft_costs.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <numeric>
 
@@ -12,62 +11,50 @@ namespace thalweg::exec {
 namespace {
 
 constexpr int64_t kContext = 32;  // tokens before what is measured
-constexpr size_t kRepeats = 3;
 
 using Clock = std::chrono::steady_clock;
 
 class Meter {
  public:
-  explicit Meter(model::Model* model) : model_(*model) {}
+  Meter(model::Model* model, int64_t drafts) : model_(*model), drafts_(drafts) {}
 
-  // Seconds of a step with so many rows, shared evenly among sequences; `verified`: logits of all.
-  Result<double> StepSeconds(int64_t sequences, int64_t rows, bool verified) {
-    return Median(sequences, kContext + base::CeilDiv(rows, sequences), [&] {
-      FillChunks(rows, verified ? model::LogitRows::kAll : model::LogitRows::kLast);
+  // Seconds of a step whose rows the sequences share evenly.
+  Result<double> Step(const spec::CostPoint& p) {
+    const bool verified = p.rows <= p.sequences * (1 + drafts_);
+    return Time(p.sequences, kContext + base::CeilDiv(p.rows, p.sequences), [&] {
+      FillChunks(p.rows, verified ? model::LogitRows::kAll : model::LogitRows::kLast);
       TW_TRY(model_.Step(chunks_, &output_));
       FindBest(output_.rows);
       return Status();
     });
   }
 
-  Result<double> DraftSeconds(int64_t sequences) {
-    return Median(sequences, kContext, [&] {
+  Result<double> Draft(int64_t sequences) {
+    return Time(sequences, kContext, [&] {
       requests_.clear();
       for (const kvpool::SequenceId id : open_) requests_.push_back({.sequence = id, .token = 1});
-      return model_.Draft(requests_, &drafts_);
+      return model_.Draft(requests_, &blocks_);
     });
   }
 
-  bool Fits(int64_t sequences, int64_t rows) const {
-    return sequences * BlocksOf(kContext + base::CeilDiv(rows, sequences)) <=
-           model_.pool().blocks();
-  }
-
  private:
-  int64_t BlocksOf(int64_t tokens) const {
-    return base::CeilDiv(tokens, model_.pool().geometry().block_tokens);
-  }
-
   template <typename Work>
-  Result<double> Median(int64_t sequences, int64_t tokens, const Work& work) {
-    std::array<double, kRepeats> seconds = {};
-    for (double& s : seconds) {
-      Status status = Open(sequences, tokens);
-      const auto begin = Clock::now();
-      if (status.ok()) status = work();
-      s = std::chrono::duration<double>(Clock::now() - begin).count();
-      for (const kvpool::SequenceId id : open_) model_.pool().Close(id);
-      open_.clear();
-      TW_TRY(status);
-    }
-    std::sort(seconds.begin(), seconds.end());
-    return seconds[kRepeats / 2];
+  Result<double> Time(int64_t sequences, int64_t tokens, const Work& work) {
+    Status status = Open(sequences, tokens);
+    const auto begin = Clock::now();
+    if (status.ok()) status = work();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    for (const kvpool::SequenceId id : open_) model_.pool().Close(id);
+    open_.clear();
+    TW_TRY(status);
+    return seconds;
   }
 
   // Sequences of kContext tokens, with blocks for `tokens`.
   Status Open(int64_t sequences, int64_t tokens) {
     int32_t next = 0;
-    std::vector<int32_t> blocks(static_cast<size_t>(BlocksOf(tokens)));
+    std::vector<int32_t> blocks(
+        static_cast<size_t>(base::CeilDiv(tokens, model_.pool().geometry().block_tokens)));
     for (int64_t i = 0; i < sequences; ++i) {
       TW_ASSIGN(const kvpool::SequenceId id, model_.pool().Open());
       open_.push_back(id);
@@ -112,34 +99,29 @@ class Meter {
   }
 
   model::Model& model_;
+  const int64_t drafts_;
   std::vector<kvpool::SequenceId> open_;
   std::vector<int32_t> tokens_;
   std::vector<model::Chunk> chunks_;
   model::StepOutput output_;
   std::vector<sampling::Entry> best_;
   std::vector<model::DraftRequest> requests_;
-  model::DraftOutput drafts_;
+  model::DraftOutput blocks_;
 };
 
 }  // namespace
 
+// Each sequence that is measured needs two blocks, a full step its rows and one block more for
+// each: what the pool has no room for is not measured.
 Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts) {
-  Meter meter(model);
-  spec::CostProfile profile;
+  Meter meter(model, drafts);
   const model::ModelOptions& o = model->options();
-  for (spec::CostPoint p : spec::StepsToMeasure(o.max_sequences, o.max_rows, drafts)) {
-    if (p.rows > o.max_rows || !meter.Fits(p.sequences, p.rows)) continue;
-    const bool verified = p.rows <= p.sequences * (1 + drafts);
-    TW_ASSIGN(p.seconds, meter.StepSeconds(p.sequences, p.rows, verified));
-    profile.steps.push_back(p);
-  }
-  const int64_t most = o.max_rows / model->config().dspark_block_size;
-  for (int64_t n = 1; n <= std::min(o.max_sequences, most); n *= 2) {
-    if (!meter.Fits(n, 1)) break;
-    TW_ASSIGN(const double seconds, meter.DraftSeconds(n));
-    profile.drafts.push_back({.sequences = n, .seconds = seconds});
-  }
-  return profile;
+  const int64_t blocks = model->pool().blocks();
+  const int64_t sequences = std::max<int64_t>(1, std::min(o.max_sequences, blocks / 4));
+  const int64_t rows = std::min(o.max_rows, blocks / 2 * model->pool().geometry().block_tokens);
+  return spec::MeasureCosts(sequences, std::max(rows, sequences), drafts,
+                            {.step = [&](const spec::CostPoint& p) { return meter.Step(p); },
+                             .draft = [&](int64_t n) { return meter.Draft(n); }});
 }
 
 }  // namespace thalweg::exec

@@ -9,10 +9,9 @@
 
 namespace thalweg::exec {
 
-// Times steps of StepsToMeasure on sequences of its own, with logits of every row that could be
-// verified and the best of each found; the median of a few. The pool must be unused, and is left
-// so; points that it has no blocks for are left out. The profile's hardware and options are the
-// caller's to fill. Errors: what Model::Step refuses.
+// spec::MeasureCosts over sequences of its own, with logits of every row that could be verified and
+// the best of each found. The pool must be unused, and is left so. The profile's hardware and
+// options are the caller's to fill. Errors: what Model::Step refuses.
 Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts);
 
 }  // namespace thalweg::exec

@@ -305,8 +305,11 @@ TEST(Pull, AWriteThatFailsKeepsWhatIsThere) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_FALSE(hub.Blobs(".incomplete").empty());
   ExpectPull(hub);
-  const auto requests = hub.RequestsFor(kShard1);
-  EXPECT_FALSE(requests.back()["range"].is_null()) << "continued";
+  // Files come beside each other: which of them was cut depends on the machine.
+  const auto requests = hub.RequestsFor("resolve");
+  EXPECT_TRUE(std::any_of(requests.begin(), requests.end(), [](const base::Json& request) {
+    return !request["range"].is_null();
+  })) << "continued";
 }
 
 TEST(Pull, NamesThatLeaveTheCacheAreRefused) {

@@ -4,10 +4,12 @@
 #include "spec/cost_table.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <string>
 
 #include "base/mapped_file.h"
 #include "spec/limits.h"
@@ -178,7 +180,8 @@ TEST(MeasureCosts, TakesMediansAndPassesErrorsOn) {
 class CostFile : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / "thalweg_cost_file";
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("thalweg_cost_file" + std::to_string(::getpid()));
     std::filesystem::create_directories(folder_);
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }

@@ -1,6 +1,7 @@
 // What a user sees of the program: answers on stdout, one clear message and exit code 2 for bad
 // input, nothing half done.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -27,7 +28,8 @@ void ExpectError(const std::string& arguments, const std::string& message) {
 const std::string kData = std::string(THALWEG_SOURCE_DIR) + "/tests/data";
 
 std::string PromptFile() {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / "thalweg_prompt.txt";
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("thalweg_prompt" + std::to_string(::getpid()));
   std::ofstream(file) << "What does courage mean?";
   return file.string();
 }
@@ -153,7 +155,7 @@ TEST(Cli, InspectKernelsNamesTheChosenTarget) {
 
 TEST(Cli, PromptLongerThanTheContext) {
   const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / "thalweg_long_prompt.txt";
+      std::filesystem::temp_directory_path() / ("thalweg_long_prompt" + std::to_string(::getpid()));
   std::ofstream(file) << std::string(200000, '7');
   ExpectError("run --file " + file.string(), "context of 16384");
   std::filesystem::remove(file);
@@ -161,7 +163,8 @@ TEST(Cli, PromptLongerThanTheContext) {
 
 // A signal comes as soon as the answer has begun, or while a model is being loaded.
 TEST(Cli, SignalsEndAnAnswerAndSayWhich) {
-  const std::filesystem::path out = std::filesystem::temp_directory_path() / "thalweg_cut_answer";
+  const std::filesystem::path out =
+      std::filesystem::temp_directory_path() / ("thalweg_cut_answer" + std::to_string(::getpid()));
   const std::string line = THALWEG_PROGRAM " run --raw --temperature 6 --max-tokens 16000 x >" +
                            out.string() + " & p=$!; while [ ! -s " + out.string() +
                            " ]; do sleep 0.01; done; kill -";
@@ -201,7 +204,8 @@ TEST(Cli, InspectSays890) {
 }
 
 std::string WriteTemporary(const std::string& name, const std::string& text) {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() / ("thalweg_" + name);
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("thalweg_" + std::to_string(::getpid()) + name);
   std::ofstream(file) << text;
   return file.string();
 }
@@ -267,8 +271,8 @@ TEST(Cli, GrammarCheckSaysWhereAndWhatMightStandThere) {
 }
 
 TEST(Cli, GrammarBenchCountsVerdicts) {
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / "thalweg_grammar_bench";
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                       ("thalweg_grammar_bench" + std::to_string(::getpid()));
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "right.json")

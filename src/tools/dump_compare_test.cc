@@ -1,6 +1,9 @@
 // Two dumps of one model agree; a dump of a model that deviates in one part is told apart at the
 // first point behind that part, in forward order.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
@@ -25,7 +28,8 @@ class DumpTest : public testing::Test {
                                                         .max_tokens = 64,
                                                         .window_format = window_format});
     EXPECT_TRUE(model.ok()) << model.status().ToString();
-    const fs::path path = fs::path(testing::TempDir()) / (name + ".safetensors");
+    const fs::path path =
+        fs::path(testing::TempDir()) / (name + std::to_string(::getpid()) + ".safetensors");
     written_ = Dump(**model, kIds, filter, path);
     return path;
   }

@@ -3,9 +3,11 @@
 #include "tools/inspect.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <sstream>
+#include <string>
 
 #include "base/json.h"
 #include "tools/synth.h"
@@ -65,7 +67,8 @@ TEST(Inspect, CheckPassesOnWholeCheckpoints) {
 }
 
 TEST(Inspect, SyntheticCheckpointPassesUntilItBreaks) {
-  const fs::path folder = fs::path(testing::TempDir()) / "thalweg-inspect-test";
+  const fs::path folder =
+      fs::path(testing::TempDir()) / ("thalweg-inspect-test" + std::to_string(::getpid()));
   fs::remove_all(folder);
   std::ostringstream said;
   ASSERT_TRUE(Synth({.config = SourceFile("tests/data/tiny-b/model/config.json"),

@@ -1,8 +1,10 @@
 // `thalweg pull` as a shell sees it: the folder on stdout, one message for an error, and a Ctrl-C
 // that leaves what has arrived, says so, and ends with the code of its signal.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <string>
 
 #include "base/sha256.h"
 #include "hub/test_hub.h"
@@ -68,7 +70,8 @@ TEST(PullCommand, ErrorsAreOneMessageAndCodeTwo) {
 // Commands that download on their way to a model end like pull.
 TEST(PullCommand, CtrlCEndsADownloadOfOtherCommands) {
   const TestHub hub;
-  const std::string results = std::filesystem::temp_directory_path() / "thalweg_cut_results";
+  const std::string results =
+      std::filesystem::temp_directory_path() / ("thalweg_cut_results" + std::to_string(::getpid()));
   for (const std::string& command :
        {std::string("run --model test/model x"), "batch --model test/model /dev/null " + results}) {
     hub.SetFaults("{\"slow\": {\"" + std::string(kShard1) + "\": 200}}");

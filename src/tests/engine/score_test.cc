@@ -4,9 +4,11 @@
 #include "tools/score.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <map>
+#include <string>
 
 #include "base/json.h"
 #include "base/mapped_file.h"
@@ -137,7 +139,8 @@ TEST(Processors, RunInALoadedEngineAndFailAlone) {
 }
 
 TEST(TraceOfALoadedEngine, HasTheOpsOfEachStepAndChangesNoBit) {
-  const std::string file = testing::TempDir() + "thalweg_ops_trace.json";
+  const std::string file =
+      testing::TempDir() + "thalweg_ops_trace" + std::to_string(::getpid()) + ".json";
   engine::EngineOptions options = NanoOptions();
   const std::vector<Answer> expected = RunAll(*LoadEngine(options), {Request(30, 1, 4)});
   options.trace_file = file;

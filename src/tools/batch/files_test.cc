@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <string>
 
 #include "base/mapped_file.h"
 #include "tools/batch/line_reader.h"
@@ -19,7 +21,10 @@ namespace fs = std::filesystem;
 
 class BatchFiles : public testing::Test {
  protected:
-  BatchFiles() : path_(fs::path(testing::TempDir()) / "thalweg_batch_files") { fs::remove(path_); }
+  BatchFiles()
+      : path_(fs::path(testing::TempDir()) / ("thalweg_batch_files" + std::to_string(::getpid()))) {
+    fs::remove(path_);
+  }
   ~BatchFiles() override { fs::remove(path_); }
 
   void Put(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }

@@ -4,6 +4,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <string>
 
 #include "base/mapped_file.h"
 #include "checkpoint/safetensors.h"
@@ -47,7 +50,8 @@ class BrokenFolder : public testing::Test {
  protected:
   void SetUp() override {
     dir_ = fs::path(testing::TempDir()) /
-           testing::UnitTest::GetInstance()->current_test_info()->name();
+           (std::to_string(::getpid()) +
+            testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(dir_);
     fs::create_directories(dir_);
     fs::create_directory_symlink(kData / "tiny-a/model", dir_ / "model");
