@@ -18,6 +18,8 @@ base::Json SchedulerJson(const sched::SchedulerStats& s) {
   json["decode_rows"] = s.decode_rows;
   json["admitted"] = s.admitted;
   json["preempted"] = s.preempted;
+  json["drafted"] = s.drafted;
+  json["accepted"] = s.accepted;
   json["prompt_tokens"] = s.prompt_tokens;
   json["hit_tokens"] = s.hit_tokens;
   json["replayed_tokens"] = s.replayed_tokens;

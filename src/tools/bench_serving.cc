@@ -143,6 +143,8 @@ void AddEngineFigures(const engine::Metrics& a, const engine::Metrics& b, int64_
   out->push_back(
       {"replayed_tokens", Grown(a.scheduler.replayed_tokens, b.scheduler.replayed_tokens)});
   out->push_back({"preempted", Grown(a.scheduler.preempted, b.scheduler.preempted)});
+  out->push_back({"drafted", Grown(a.scheduler.drafted, b.scheduler.drafted)});
+  out->push_back({"accepted", Grown(a.scheduler.accepted, b.scheduler.accepted)});
   out->push_back({"execute_ms_per_step", 1e3 * Ratio(execute_s, steps)});
   out->push_back({"schedule_us_per_step", 1e6 * Ratio(schedule_s, steps)});
   out->push_back({"executor_busy", Ratio(execute_s, execute_s + idle_s)});
