@@ -48,7 +48,7 @@ std::vector<OptionRow> HonouredRows() {
       {.name = "draft-costs",
        .kind = OptionKind::kFlag,
        .help = "draft only as much as pays, by costs of steps that are measured at the first start "
-               "and kept in ~/.cache/thalweg; 0: whole blocks always",
+               "and kept in ~/.cache/thalweg; false: whole blocks always",
        .fallback = "true"},
   };
 }
