@@ -209,13 +209,13 @@ TEST(EngineLoop, CancelledAtRandomMomentsFromOtherThreads) {
   }
 }
 
+// Steps are long beside anything that may hold this thread up.
 TEST(EngineLoop, ADestructorUnderLoadEndsEverySequenceOnce) {
-  size_t cancelled = 0;
   for (int round = 0; round < 5; ++round) {
     Ledger ledger;
     size_t sequences = 0;
     {
-      auto engine = StartEngine(Scheduling(round % 3), {}, 500);
+      auto engine = StartEngine(Scheduling(round % 3), {}, 20000);
       Script script(static_cast<uint64_t>(round));
       for (int i = 0; i < 50; ++i) {
         GenerateRequest request = RequestNumber(i, &script);
@@ -227,9 +227,8 @@ TEST(EngineLoop, ADestructorUnderLoadEndsEverySequenceOnce) {
     }
     ASSERT_EQ(ledger.entries().size(), sequences);
     for (const auto& [key, entry] : ledger.entries()) EXPECT_EQ(entry.finals, 1);
-    cancelled += ledger.Count(FinishReason::kCancelled);
+    EXPECT_GT(ledger.Count(FinishReason::kCancelled), 0u);
   }
-  EXPECT_GT(cancelled, 0u);
 }
 
 TEST(EngineLoop, ASinkMayCancelItsOwnRequestAndSubmitAnother) {
@@ -446,14 +445,19 @@ TEST(EngineLoop, MetricsAddUp) {
   EXPECT_EQ((*json)["output_tokens"].get<size_t>(), tokens);
 }
 
-// With plans ahead, a device that takes 5 ms for a step is never without one for long. The limit is
-// wide, for a test machine may be busy; docs/performance.md has the figure of an idle one.
+// With plans ahead, a device that takes 5 ms for a step is never without one for long. A test
+// machine may be busy for a while, so the best of a few tries counts; docs/performance.md has the
+// figure of an idle one.
 TEST(EngineLoop, TheDeviceIsKeptBusy) {
-  const auto figures = engine::MeasureControlPlane({.sequences = 8, .step_seconds = 0.005});
-  ASSERT_TRUE(figures.ok());
-  RecordProperty("busy_share", fmt::format("{:.4f}", figures->busy_share));
-  EXPECT_GT(figures->busy_share, 0.5);
-  EXPECT_LE(figures->busy_share, 1.0);
+  double best = 0;
+  for (int round = 0; round < 10 && best <= 0.8; ++round) {
+    const auto figures = engine::MeasureControlPlane({.sequences = 8, .step_seconds = 0.005});
+    ASSERT_TRUE(figures.ok());
+    EXPECT_LE(figures->busy_share, 1.0);
+    best = std::max(best, figures->busy_share);
+  }
+  RecordProperty("busy_share", fmt::format("{:.4f}", best));
+  EXPECT_GT(best, 0.8);
 }
 
 }  // namespace
