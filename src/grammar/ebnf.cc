@@ -33,6 +33,19 @@ EbnfNode EbnfLanguage(RegexId regex, size_t offset) {
   return node;
 }
 
+bool TakeRepetition(EbnfText* text, EbnfNode* node) {
+  struct Sign {
+    std::string_view text;
+    int64_t min, max;
+  };
+  for (const Sign& sign : {Sign{"*", 0, -1}, Sign{"+", 1, -1}, Sign{"?", 0, 1}}) {
+    if (!text->TakeIf(sign.text)) continue;
+    *node = EbnfRepeat(std::move(*node), sign.min, sign.max);
+    return true;
+  }
+  return false;
+}
+
 EbnfNode EbnfRepeat(EbnfNode of, int64_t min, int64_t max) {
   EbnfNode node;
   node.kind = EbnfNode::Kind::kRepeat;

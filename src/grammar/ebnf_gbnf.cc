@@ -87,16 +87,10 @@ class GbnfParser {
     for (int64_t times = 0;; ++times) {
       TW_TRY(text_.CheckDepth(times));
       const size_t at = text_.offset();
-      if (text_.TakeIf("*")) {
-        node = EbnfRepeat(std::move(node), 0, -1);
-      } else if (text_.TakeIf("+")) {
-        node = EbnfRepeat(std::move(node), 1, -1);
-      } else if (text_.TakeIf("?")) {
-        node = EbnfRepeat(std::move(node), 0, 1);
-      } else if (text_.TakeIf("{")) {
+      if (text_.TakeIf("{")) {
         node = EbnfRepeat(std::move(node), 0, 0);
         TW_TRY(text_.TakeCounts(&node));
-      } else {
+      } else if (!TakeRepetition(&text_, &node)) {
         return node;
       }
       node.offset = at;

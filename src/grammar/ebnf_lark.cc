@@ -225,16 +225,10 @@ Result<EbnfNode> LarkParser::TakeCounted(int64_t depth) {
   while (text_.Peek() == ' ' || text_.Peek() == '\t') text_.Skip(1);
   for (int64_t times = 0;; ++times) {
     TW_TRY(text_.CheckDepth(times));
-    if (text_.TakeIf("*")) {
-      node = EbnfRepeat(std::move(node), 0, -1);
-    } else if (text_.TakeIf("+")) {
-      node = EbnfRepeat(std::move(node), 1, -1);
-    } else if (text_.TakeIf("?")) {
-      node = EbnfRepeat(std::move(node), 0, 1);
-    } else if (text_.TakeIf("~")) {
+    if (text_.TakeIf("~")) {
       node = EbnfRepeat(std::move(node), 0, 0);
       TW_TRY(TakeTimes(&node));
-    } else {
+    } else if (!TakeRepetition(&text_, &node)) {
       TW_TRY(text_.SkipSpace());
       return node;
     }

@@ -20,6 +20,8 @@ Result<EbnfTree> ParseLark(EbnfText text, const Limits& limits, RegexArena* aren
 EbnfNode EbnfGroup(EbnfNode::Kind kind, std::vector<EbnfNode> children);
 EbnfNode EbnfLanguage(RegexId regex, size_t offset);
 EbnfNode EbnfRepeat(EbnfNode of, int64_t min, int64_t max);
+// `*`, `+` or `?` behind a node: it becomes a repetition. false: none of them is there.
+bool TakeRepetition(EbnfText* text, EbnfNode* node);
 // Fails when the arena has outgrown its limits.
 Status CheckEbnfSize(const EbnfText& text, const Limits& limits, const RegexArena& arena);
 

@@ -201,20 +201,12 @@ Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
     for (int64_t i = 0; i < kTracedSteps; ++i) TW_TRY(Step(rig, sequences, 3000 + i));
   }
   std::map<std::string, double> ops;
-  double all = 0;
-  for (const auto& [key, seconds] : rig.trace.seconds()) {
-    ops[key.second] += seconds / kTracedSteps;
-    all += seconds / kTracedSteps;
-  }
-  for (const auto& [op, seconds] : ops) {
-    figures->push_back({.phase = "op " + op,
-                        .layers = rig.config.num_hidden_layers,
-                        .batch = static_cast<int64_t>(sequences.size()),
-                        .context = rig.options.context,
-                        .tokens_per_s = static_cast<double>(sequences.size()) / seconds,
-                        .ms_per_step = seconds * 1e3,
-                        .share = seconds / all});
-  }
+  for (const auto& [key, seconds] : rig.trace.seconds()) ops[key.second] += seconds / kTracedSteps;
+  const auto batch = static_cast<int64_t>(sequences.size());
+  AddOpFigures(
+      "op", ops, batch,
+      {.layers = rig.config.num_hidden_layers, .batch = batch, .context = rig.options.context},
+      figures);
   return {};
 }
 
@@ -315,19 +307,10 @@ Status AddPrefillOps(const Rig& rig, std::vector<ModelFigure>* figures) {
   TW_TRY(TimePrefill(rig, Tokens(rig.config, rig.options.prompt, 9000)).status());
   rig.trace.SetMode(OpTrace::Mode::kOff);
   std::map<std::string, double> ops;
-  double all = 0;
-  for (const auto& [key, seconds] : rig.trace.seconds()) {
-    ops[key.second] += seconds;
-    all += seconds;
-  }
-  for (const auto& [op, seconds] : ops) {
-    figures->push_back({.phase = "pre " + op,
-                        .layers = rig.config.DecoderBegin(),
-                        .context = rig.options.prompt,
-                        .tokens_per_s = static_cast<double>(rig.options.prompt) / seconds,
-                        .ms_per_step = seconds * 1e3,
-                        .share = seconds / all});
-  }
+  for (const auto& [key, seconds] : rig.trace.seconds()) ops[key.second] += seconds;
+  AddOpFigures(ops, rig.options.prompt,
+               {.phase = "pre", .layers = rig.config.DecoderBegin(), .context = rig.options.prompt},
+               figures);
   return {};
 }
 

@@ -4,6 +4,20 @@
 
 namespace thalweg::tools::bench {
 
+void AddOpFigures(const std::map<std::string, double>& seconds, int64_t tokens,
+                  const ModelFigure& of, std::vector<ModelFigure>* figures) {
+  double all = 0;
+  for (const auto& [op, s] : seconds) all += s;
+  for (const auto& [op, s] : seconds) {
+    ModelFigure figure = of;
+    figure.phase += " " + op;
+    figure.tokens_per_s = static_cast<double>(tokens) / s;
+    figure.ms_per_step = s * 1e3;
+    figure.share = s / all;
+    figures->push_back(figure);
+  }
+}
+
 base::Json ToJson(const std::vector<ModelFigure>& figures) {
   base::Json json = base::Json::array();
   for (const ModelFigure& f : figures) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,11 @@ struct ModelFigure {
   double share = 0;     // of the limit in bytes or operations, whichever is nearer, of this machine
   double launches = 0;  // of kernels a layer; 0: not counted
 };
+
+// One figure for each op of a step that brings so many tokens: `of` with the op's name behind its
+// phase, the op's seconds and its share of all.
+void AddOpFigures(const std::map<std::string, double>& seconds, int64_t tokens,
+                  const ModelFigure& of, std::vector<ModelFigure>* figures);
 
 base::Json ToJson(const std::vector<ModelFigure>& figures);
 std::string ToTable(const std::vector<ModelFigure>& figures);

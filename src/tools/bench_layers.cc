@@ -150,17 +150,11 @@ Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
                     std::vector<ModelFigure>* figures) {
   TW_ASSIGN(const OpSeconds fastest, FastestOps(rig, sequences));
   const std::map<std::string, double> ops = OpsOfBaseStep(rig, fastest);
-  double all = 0;
-  for (const auto& [op, seconds] : ops) all += seconds;
-  for (const auto& [op, seconds] : ops) {
-    figures->push_back({.phase = "op " + op,
-                        .layers = rig.base.num_hidden_layers,
-                        .batch = static_cast<int64_t>(sequences.size()),
-                        .context = rig.options.context,
-                        .tokens_per_s = static_cast<double>(sequences.size()) / seconds,
-                        .ms_per_step = seconds * 1e3,
-                        .share = seconds / all});
-  }
+  const auto batch = static_cast<int64_t>(sequences.size());
+  AddOpFigures(
+      "op", ops, batch,
+      {.layers = rig.base.num_hidden_layers, .batch = batch, .context = rig.options.context},
+      figures);
   return {};
 }
 
