@@ -203,10 +203,12 @@ Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
   std::map<std::string, double> ops;
   for (const auto& [key, seconds] : rig.trace.seconds()) ops[key.second] += seconds / kTracedSteps;
   const auto batch = static_cast<int64_t>(sequences.size());
-  AddOpFigures(
-      "op", ops, batch,
-      {.layers = rig.config.num_hidden_layers, .batch = batch, .context = rig.options.context},
-      figures);
+  AddOpFigures(ops, batch,
+               {.phase = "op",
+                .layers = rig.config.num_hidden_layers,
+                .batch = batch,
+                .context = rig.options.context},
+               figures);
   return {};
 }
 

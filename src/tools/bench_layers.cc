@@ -151,10 +151,12 @@ Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
   TW_ASSIGN(const OpSeconds fastest, FastestOps(rig, sequences));
   const std::map<std::string, double> ops = OpsOfBaseStep(rig, fastest);
   const auto batch = static_cast<int64_t>(sequences.size());
-  AddOpFigures(
-      "op", ops, batch,
-      {.layers = rig.base.num_hidden_layers, .batch = batch, .context = rig.options.context},
-      figures);
+  AddOpFigures(ops, batch,
+               {.phase = "op",
+                .layers = rig.base.num_hidden_layers,
+                .batch = batch,
+                .context = rig.options.context},
+               figures);
   return {};
 }
 
