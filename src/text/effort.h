@@ -1,0 +1,33 @@
+// How hard the model is asked to think (spec/serving.md 2.5).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace thalweg::text {
+
+inline constexpr int kMinEffort = 1;
+inline constexpr int kMaxEffort = 100;
+inline constexpr int kLowEffort = 50;
+inline constexpr int kDefaultEffort = 75;
+
+// What a client asks for: thinking or not, and with it an effort.
+struct EffortChoice {
+  bool thinking = true;
+  int effort = kDefaultEffort;
+  bool operator==(const EffortChoice&) const = default;
+};
+
+// A name or a number as text: minimal, low (50), medium, high (75), xhigh, max (100), none (no
+// thinking) or a whole number 1..100. Errors list what is allowed.
+Result<EffortChoice> ParseEffortChoice(std::string_view text);
+
+// The same for those who think anyway: none is an error.
+Result<int> ParseEffort(std::string_view text);
+
+// Within kMinEffort..kMaxEffort, or an error that lists what is allowed.
+Status CheckEffort(int effort);
+
+}  // namespace thalweg::text
