@@ -9,9 +9,9 @@
 
 #include "base/mapped_file.h"
 #include "grammar/matcher.h"
+#include "text/python_json.h"
 #include "tools/grammar_feed.h"
 #include "tools/progress.h"
-#include "tools/python_json.h"
 
 namespace thalweg::tools {
 namespace {
@@ -134,7 +134,7 @@ class Bench {
   void TakeInstance(const std::shared_ptr<grammar::Grammar>& made, const Json& test, int number) {
     const bool valid = test["valid"].get<bool>();
     ++(valid ? report_.valid : report_.invalid);
-    const std::string text = PythonJson(test["data"]);
+    const std::string text = text::PythonJson(test["data"]);
     const std::vector<int32_t> tokens = v_.tokenizer->Encode(text, text::Specials::kAsText);
     grammar::Matcher matcher(made);
     const Result<int64_t> taken = Feed(tokens, &matcher, [this](uint64_t ns) {
