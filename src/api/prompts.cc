@@ -4,8 +4,7 @@
 
 #include <algorithm>
 
-#include "text/chat.h"
-#include "text/pieces.h"
+#include "text/chat_encoding.h"
 
 namespace thalweg::api {
 namespace {
@@ -48,17 +47,21 @@ void AddBadWord(const text::Tokenizer& tokenizer, const std::string& word,
 
 Result<std::vector<int32_t>> EncodeConversation(const text::Tokenizer& tokenizer,
                                                 const Conversation& conversation) {
-  std::vector<text::ChatTurn> turns;
+  text::Conversation chat;
   for (const ChatMessage& message : conversation.messages) {
-    TW_ASSIGN(const text::Role role, text::ParseRole(message.role));
-    turns.push_back({.role = role, .content = message.content, .reasoning = message.reasoning});
+    text::ChatMessage& added = chat.messages.emplace_back();
+    TW_ASSIGN(added.role, text::ParseRole(message.role));
+    added.content = message.content;
+    added.reasoning = message.reasoning;
   }
   text::ChatOptions options;
   options.thinking = conversation.thinking;
   options.effort = conversation.effort;
-  options.add_generation_prompt = conversation.add_generation_prompt;
-  TW_ASSIGN(const std::vector<text::Piece> pieces, text::RenderChat(tokenizer, turns, options));
-  return text::EncodePieces(tokenizer, pieces);
+  options.drop_thinking = true;
+  options.generation_prompt = conversation.add_generation_prompt
+                                  ? text::ChatOptions::GenerationPrompt::kAlways
+                                  : text::ChatOptions::GenerationPrompt::kNever;
+  return text::EncodeChat(tokenizer, chat, options);
 }
 
 std::vector<int32_t> EncodeText(const text::Tokenizer& tokenizer, std::string_view text,

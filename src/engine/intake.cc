@@ -97,9 +97,7 @@ Result<std::vector<int32_t>> Intake::PromptTokens(const GenerateRequest& request
   if (const auto* text = std::get_if<std::string>(&request.prompt))
     return options_.tokenizer->Encode(*text, text::Specials::kAsText);
   const auto& chat = std::get<ChatPrompt>(request.prompt);
-  TW_ASSIGN(const std::vector<text::Piece> pieces,
-            text::RenderChat(*options_.tokenizer, chat.turns, chat.options));
-  return text::EncodePieces(*options_.tokenizer, pieces);
+  return text::EncodeChat(*options_.tokenizer, chat.conversation, chat.options);
 }
 
 Status Intake::CheckTokens(const std::vector<int32_t>& tokens) const {

@@ -92,7 +92,7 @@ TEST_F(IntakeTest, PromptsThatCannotBeAreRefused) {
   EXPECT_EQ(StatusOf(std::move(text)).code(), Code::kInvalidArgument);  // ""
   GenerateRequest chat;
   chat.prompt = ChatPrompt{};
-  EXPECT_FALSE(StatusOf(std::move(chat)).ok());  // no turns
+  EXPECT_FALSE(StatusOf(std::move(chat)).ok());  // no messages
   options_.tokenizer = nullptr;
   GenerateRequest words;
   words.prompt = std::string("hello");

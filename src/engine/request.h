@@ -12,12 +12,12 @@
 
 #include "base/status.h"
 #include "step/plan.h"
-#include "text/chat.h"
+#include "text/chat_encoding.h"
 
 namespace thalweg::engine {
 
 struct ChatPrompt {
-  std::vector<text::ChatTurn> turns = {};
+  text::Conversation conversation = {};
   text::ChatOptions options = {};
 };
 

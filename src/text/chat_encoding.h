@@ -82,6 +82,7 @@ Result<std::vector<int32_t>> EncodeChat(const Tokenizer& tokenizer,
 // calls and their results, names and schemas of tools, image placeholders in texts. Errors are
 // "path: what is wrong", the path as in "messages[3].tool_calls[0].id". The history that the
 // messages tell is all that counts: ids of calls need not be known from anywhere else (R51).
-Status ValidateConversation(const Conversation& conversation);
+// `answered`: calls of the last message need results too.
+Status ValidateConversation(const Conversation& conversation, bool answered = true);
 
 }  // namespace thalweg::text

@@ -22,7 +22,6 @@ inline constexpr size_t kMaxToolCalls = 1'024;  // of one message
 inline constexpr size_t kMaxTools = 1'024;      // of one conversation or message
 inline constexpr size_t kMaxImages = 600;       // of one conversation
 inline constexpr size_t kMaxIdBytes = 512;      // of a call
-inline constexpr int kMaxSchemaDepth = 128;     // of parameters
 
 // tool_choice, with what is not a matter of the prompt.
 struct ToolSelection {

@@ -18,7 +18,7 @@
 
 #include "base/json.h"
 #include "text/char_classes.h"
-#include "text/chat.h"
+#include "text/chat_encoding.h"
 #include "text/pieces.h"
 #include "text/sample_text.h"
 #include "text/tokenizer.h"
@@ -52,19 +52,18 @@ std::vector<Piece> ReadPieces(const Json& list) {
   return pieces;
 }
 
-Result<std::vector<Piece>> ReadChat(const Tokenizer& tokenizer, const Json& request) {
-  std::vector<ChatTurn> turns;
+Result<std::vector<int32_t>> EncodeTurns(const Tokenizer& tokenizer, const Json& request) {
+  Conversation conversation;
   for (const Json& one : request["turns"]) {
-    ChatTurn turn;
-    TW_ASSIGN(turn.role, ParseRole(one["role"].get<std::string>()));
-    turn.content = one["content"].get<std::string>();
-    turn.reasoning = one.value("reasoning", "");
-    turns.push_back(std::move(turn));
+    ChatMessage& message = conversation.messages.emplace_back();
+    TW_ASSIGN(message.role, ParseRole(one["role"].get<std::string>()));
+    message.content = one["content"].get<std::string>();
+    message.reasoning = one.value("reasoning", "");
   }
   ChatOptions options;
   options.thinking = request.value("thinking", true);
   options.effort = request.value("effort", kDefaultEffort);
-  return RenderChat(tokenizer, turns, options);
+  return EncodeChat(tokenizer, conversation, options);
 }
 
 Result<Json> Ranges() {
@@ -87,8 +86,8 @@ Result<Json> Answer(const Tokenizer& tokenizer, const Json& request) {
     return IdsAndText(tokenizer, EncodePieces(tokenizer, ReadPieces(request["pieces"])));
   }
   if (request.contains("turns")) {
-    TW_ASSIGN(const std::vector<Piece> pieces, ReadChat(tokenizer, request));
-    return IdsAndText(tokenizer, EncodePieces(tokenizer, pieces));
+    TW_ASSIGN(const std::vector<int32_t> ids, EncodeTurns(tokenizer, request));
+    return IdsAndText(tokenizer, ids);
   }
   std::string text = request.value("text", "");
   if (request.contains("hex")) {

@@ -10,7 +10,7 @@
 
 #include "base/mapped_file.h"
 #include "engine/constraints.h"
-#include "text/chat.h"
+#include "text/chat_encoding.h"
 #include "text/stream_decoder.h"
 #include "tools/command.h"
 #include "tools/constraint_options.h"
@@ -186,20 +186,21 @@ class Conversation {
     options_.end_tokens = session_.EndTokens();
     TW_TRY(PrepareConstraint());
     options_.interrupted = [] { return SignalCount() > 0; };
-    chat_.thinking = values_.Flag("think");
-    TW_ASSIGN(chat_.effort, text::ParseEffort(values_.Text("effort")));
+    chat_options_.thinking = values_.Flag("think");
+    chat_options_.drop_thinking = true;
+    TW_ASSIGN(chat_options_.effort, text::ParseEffort(values_.Text("effort")));
     if (values_.Has("system"))
-      turns_.push_back(
-          {.role = text::Role::kSystem, .content = values_.Text("system"), .reasoning = ""});
+      chat_.messages.push_back({.role = text::Role::kSystem, .content = values_.Text("system")});
     return {};
   }
 
   // Answers one user message and remembers both.
   Status Ask(std::string message) {
     if (message.empty()) return base::InvalidArgument("the prompt is empty");
-    turns_.push_back({.role = text::Role::kUser, .content = std::move(message), .reasoning = ""});
+    chat_.messages.push_back({.content = std::move(message)});
     const Status status = AnswerTurns();
-    if (!status.ok()) turns_.pop_back();  // a refused message is no part of the conversation
+    if (!status.ok())
+      chat_.messages.pop_back();  // a refused message is no part of the conversation
     return status;
   }
 
@@ -253,9 +254,9 @@ class Conversation {
   }
 
   Status AnswerTurns() {
-    TW_ASSIGN(const std::vector<text::Piece> pieces,
-              text::RenderChat(*session_.tokenizer, turns_, chat_));
-    return Answer(text::EncodePieces(*session_.tokenizer, pieces), chat_.thinking);
+    TW_ASSIGN(const std::vector<int32_t> prompt,
+              text::EncodeChat(*session_.tokenizer, chat_, chat_options_));
+    return Answer(prompt, chat_options_.thinking);
   }
 
   // What was asked for must fit; the default takes what the context leaves.
@@ -284,17 +285,17 @@ class Conversation {
       fmt::print(stderr, "thalweg: stopped by {}: the answer is abandoned after {} tokens\n",
                  SignalName(), result.tokens.size());
     }
-    turns_.push_back({.role = text::Role::kAssistant,
-                      .content = printer.answer(),
-                      .reasoning = printer.reasoning()});
+    chat_.messages.push_back({.role = text::Role::kAssistant,
+                              .content = printer.answer(),
+                              .reasoning = printer.reasoning()});
     return {};
   }
 
   const OptionValues& values_;
   Session& session_;
   GenerateOptions options_;
-  text::ChatOptions chat_;
-  std::vector<text::ChatTurn> turns_;
+  text::ChatOptions chat_options_;
+  text::Conversation chat_;
 
   static constexpr uint64_t kSequence = 1;  // there is one at a time
   std::string so_args_;                     // empty: answers may be anything

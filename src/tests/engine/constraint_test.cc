@@ -229,7 +229,7 @@ TEST(Constraint, ItBeginsBehindTheReasoning) {
   for (const uint64_t seed : {1u, 2u, 3u}) {
     GenerateRequest request;
     engine::ChatPrompt chat;
-    chat.turns = {{.role = text::Role::kUser, .content = "Say when.", .reasoning = ""}};
+    chat.conversation.messages = {{.content = "Say when."}};
     chat.options.thinking = true;
     request.prompt = chat;
     request.so_args = kDate;
