@@ -63,16 +63,7 @@ Status Intake::CheckStops(const GenerateRequest& request) const {
   if (options_.tokenizer == nullptr) {
     return base::Unsupported("stop strings need a tokenizer, and this engine has none");
   }
-  if (request.stop.size() > kMaxStopStrings) {
-    return base::InvalidArgument(fmt::format("{} stop strings, but {} at most are taken",
-                                             request.stop.size(), kMaxStopStrings));
-  }
-  for (const std::string& stop : request.stop) {
-    if (stop.empty()) return base::InvalidArgument("a stop string is empty: leave it out");
-    if (stop.size() > kMaxStopBytes) return TooLong("a stop string", stop.size(), kMaxStopBytes);
-    if (!text::IsValidUtf8(stop)) return base::InvalidArgument("a stop string is not valid UTF-8");
-  }
-  return {};
+  return text::CheckStopStrings(request.stop);
 }
 
 // A seed promises the same answer whatever else runs. Reuse that is not exact breaks that.

@@ -13,9 +13,6 @@
 
 namespace thalweg::text {
 
-inline constexpr size_t kMaxDecoderStops = 64;
-inline constexpr size_t kMaxDecoderStopBytes = 4096;  // of one stop string
-
 struct OutputDecoderOptions {
   // What the prompt ends with. A continued part keeps the newlines at its beginning, which are
   // dropped elsewhere.

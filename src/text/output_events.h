@@ -47,11 +47,10 @@ struct CallEnd {
 struct OutputFaults {
   int64_t stray_think = 0;       // think marks where none belongs
   int64_t stray_tags = 0;        // closing tags where nothing is open
-  int64_t skipped_bytes = 0;     // inside a block of calls, of no tag
   int64_t ignored_bytes = 0;     // after the end of the block or a stop string
   int64_t mended_values = 0;     // said to be JSON, but are not: handed on as strings
   int64_t incomplete_calls = 0;  // the text ended inside
-  bool block_without_call = false;
+  int64_t empty_blocks = 0;      // blocks without any call: read over, content goes on behind
   bool operator==(const OutputFaults&) const = default;
 };
 
