@@ -299,6 +299,14 @@ void AttendUnits(const AttentionParams& p, int64_t blocks, int64_t begin, int64_
   }
 }
 
+// Neighbouring rows of one sequence, on average: they share decoded keys, so that a thread takes
+// them together.
+int64_t RowsOfASequence(const AttentionParams& p) {
+  int64_t sequences = 1;
+  for (int64_t r = 1; r < p.rows; ++r) sequences += p.row_sequence[r] != p.row_sequence[r - 1];
+  return p.rows / sequences;
+}
+
 // Rows that do not keep all threads busy are split by heads; each part decodes the keys again.
 void Attention(const AttentionParams& p) {
   constexpr int64_t kHeadsWorthABlock = 8;
@@ -308,8 +316,10 @@ void Attention(const AttentionParams& p) {
   const int64_t threads = p.stream.team->size();
   const bool enough = p.rows % threads == 0 || p.rows >= 4 * threads;
   const int64_t blocks = enough ? 1 : Most(1, Least(threads, p.heads / kHeadsWorthABlock));
+  const int64_t units = p.rows * blocks;
+  const int64_t together = Least(RowsOfASequence(p) * blocks, Most(1, units / threads));
   p.stream.team->ParallelFor(
-      p.rows * blocks, Most(1, kWorkWorthAThread / Most(1, work / blocks)),
+      units, Most(together, kWorkWorthAThread / Most(1, work / blocks)),
       [&](int64_t begin, int64_t end) { AttendUnits(p, blocks, begin, end); });
 }
 

@@ -1,6 +1,8 @@
 // Single-pass hyper-connections (model.md 2.1, 2.2).
 #pragma once
 
+#include <bit>
+
 #include "kernels/cpu/linear.inc.h"
 #include "kernels/reference/bodies.h"
 
@@ -158,31 +160,42 @@ void CollapseRow(const BF16* streams, const float* mix, int64_t n, int64_t hidde
   for (; c < hidden; c += kLanes) CollapseChannels<0>(streams, mix, n, hidden, c, out);
 }
 
+// sum[r][o] += x[r] * fn[o] for columns [k, k + kLanes), of which `left` are there.
+template <int kRows, int kOuts>
+TW_INLINE void MixColumns(const float* const* fn, const BF16* const* x, int64_t k, int64_t left,
+                          F* sum) {
+  F weight[kOuts];
+  for (int o = 0; o < kOuts; ++o) weight[o] = LoadFirst(fn[o] + k, left);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const F value = LoadFirst(x[r] + k, left);
+#pragma GCC unroll 8
+    for (int o = 0; o < kOuts; ++o) sum[r * kOuts + o] = sum[r * kOuts + o] + weight[o] * value;
+  }
+}
+
 // Products of kRows rows with kOuts rows of fn: lane l sums the columns k with k % 16 = l in
-// ascending k, and lanes are added in the one tree.
+// ascending k, and lanes are added in the one tree. The rows of fn behind them are asked for: they
+// come next.
 template <int kRows, int kOuts>
 TW_INLINE void MixTile(const float* const* fn, const BF16* const* x, int64_t width, float* product,
                        int64_t stride) {
-  F sum[kRows * kOuts];
+  constexpr int kSums = std::bit_ceil(static_cast<unsigned>(kRows * kOuts));
+  F sum[kSums];
   for (F& lanes : sum) lanes = Zero();
-  for (int64_t k = 0; k < width; k += kLanes) {
-    F weight[kOuts];
-    for (int o = 0; o < kOuts; ++o) weight[o] = LoadFirst(fn[o] + k, width - k);
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) {
-      const F value = LoadFirst(x[r] + k, width - k);
-#pragma GCC unroll 8
-      for (int o = 0; o < kOuts; ++o) {
-        sum[r * kOuts + o] = sum[r * kOuts + o] + weight[o] * value;
-      }
-    }
+  const int64_t whole = width / kLanes * kLanes;
+  for (int64_t k = 0; k < whole; k += kLanes) {
+    for (int o = 0; o < kOuts; ++o)
+      __builtin_prefetch(fn[o] + kOuts * width + k, 0, kIntoSecondCache);
+    MixColumns<kRows, kOuts>(fn, x, k, kLanes, sum);
   }
+  if (whole < width) MixColumns<kRows, kOuts>(fn, x, whole, width - whole, sum);
   float lane[kLanes];
-  Store(lane, SumLanes<kRows * kOuts>(sum));
+  Store(lane, SumLanes<kSums>(sum));
   for (int i = 0; i < kRows * kOuts; ++i) product[i / kOuts * stride + i % kOuts] = lane[i];
 }
 
-// Tiles of four outputs that the registers hold.
+// Tiles of four outputs that the registers hold: up to so many rows at once.
 #if defined(__AVX512F__)
 constexpr int kMixRows = 4;
 #else
@@ -190,22 +203,28 @@ constexpr int kMixRows = 1;
 #endif
 constexpr int kMixOuts = 4;
 
+// The last rows of a block, kRows of them or fewer.
+template <int kRows>
+TW_INLINE void MixLast(const float* const* fn, const BF16* const* x, int64_t rows, int64_t width,
+                       float* product, int64_t stride) {
+  if (rows == kRows) return MixTile<kRows, kMixOuts>(fn, x, width, product, stride);
+  if constexpr (kRows > 1) MixLast<kRows - 1>(fn, x, rows, width, product, stride);
+}
+
 // Products of rows [begin, end) with fn's rows [out, out + kMixOuts); repeated ones fill a tile.
+// Tiles are of nearly the same size, so that fn is read as few times as can be.
 void MixProducts(const HyperPredictParams& p, int64_t begin, int64_t end, int64_t out,
                  float* product) {
   const int64_t width = p.streams_n * p.hidden, mixes = MixesOf(p.streams_n);
   const float* fn[kMixOuts];
   for (int o = 0; o < kMixOuts; ++o) fn[o] = p.fn + Least(out + o, mixes - 1) * width;
   const int64_t stride = (mixes + kMixOuts - 1) / kMixOuts * kMixOuts;
-  const BF16* x[kMixRows];
-  int64_t r = begin;
-  for (; r + kMixRows <= end; r += kMixRows) {
-    for (int i = 0; i < kMixRows; ++i) x[i] = p.streams + (r + i) * width;
-    MixTile<kMixRows, kMixOuts>(fn, x, width, product + r * stride + out, stride);
-  }
-  for (; r < end; ++r) {
-    x[0] = p.streams + r * width;
-    MixTile<1, kMixOuts>(fn, x, width, product + r * stride + out, stride);
+  const int64_t rows = end - begin, tiles = (rows + kMixRows - 1) / kMixRows;
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t first = begin + rows * t / tiles, count = begin + rows * (t + 1) / tiles - first;
+    const BF16* x[kMixRows];
+    for (int64_t i = 0; i < count; ++i) x[i] = p.streams + (first + i) * width;
+    MixLast<kMixRows>(fn, x, count, width, product + first * stride + out, stride);
   }
 }
 
