@@ -1,0 +1,20 @@
+# THALWEG_MPI = AUTO (use MPI when it is there), ON (required) or OFF. Sets THALWEG_HAS_MPI and the target MPI::MPI_CXX.
+set(THALWEG_MPI AUTO CACHE STRING "Ranks that are processes, by MPI: AUTO, ON or OFF")
+set_property(CACHE THALWEG_MPI PROPERTY STRINGS AUTO ON OFF)
+set(THALWEG_HAS_MPI OFF)
+
+if(THALWEG_MPI STREQUAL "AUTO" OR THALWEG_MPI)
+  # Its C++ classes went with MPI 3; the C interface is what everybody has.
+  set(MPI_CXX_SKIP_MPICXX ON)
+  find_package(MPI COMPONENTS CXX QUIET)
+  if(MPI_CXX_FOUND)
+    set(THALWEG_HAS_MPI ON)
+    message(STATUS "MPI: ${MPI_CXX_LIBRARY_VERSION_STRING}${MPI_CXX_LIBRARIES}")
+  elseif(THALWEG_MPI STREQUAL "AUTO")
+    message(STATUS "MPI: not found, ranks are threads only")
+  else()
+    message(FATAL_ERROR "THALWEG_MPI is ON but MPI was not found: install libopenmpi-dev, or put mpicxx in PATH")
+  endif()
+else()
+  message(STATUS "MPI: not asked for")
+endif()
