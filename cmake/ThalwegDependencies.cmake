@@ -7,6 +7,7 @@ find_package(CLI11 2.1 REQUIRED)
 find_package(ICU 72 REQUIRED COMPONENTS uc i18n data)
 find_package(OpenSSL 3.0 REQUIRED COMPONENTS Crypto)
 find_package(CURL 7.88 REQUIRED)
+find_package(Boost 1.74 REQUIRED)  # Beast and Asio: headers alone
 if(THALWEG_TESTS)
   find_package(PkgConfig REQUIRED)
   pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)

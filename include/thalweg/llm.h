@@ -25,6 +25,10 @@
 
 namespace thalweg {
 
+namespace api {
+class EngineModel;
+}
+
 struct ChatMessage {
   std::string role = "user";  // "system", "user" or "assistant"
   std::string content = {};
@@ -183,6 +187,7 @@ class THALWEG_API LLM {
   std::string Decode(std::span<const int32_t> token_ids, bool skip_special_tokens = true) const;
 
  private:
+  friend class api::EngineModel;  // the server's model
   struct State;
   explicit LLM(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;

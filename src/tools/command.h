@@ -39,6 +39,7 @@ Command CompareCommand();
 Command InspectCommand();
 Command PullCommand();
 Command SynthCommand();
+Command ServeCommand();
 Command BenchCommand();
 Command GrammarCheckCommand();
 Command GrammarBenchCommand();

@@ -1,0 +1,93 @@
+#include "server/io_thread.h"
+
+#include <fmt/format.h>
+
+#include <boost/asio/post.hpp>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "base/rng.h"
+#include "server/services.h"
+
+namespace thalweg::server {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{100};
+constexpr uint32_t kIdPurpose = 0x72657169;
+
+uint64_t DrawKey(int number) {
+  std::random_device device;
+  return (static_cast<uint64_t>(device()) << 32 | device()) ^ static_cast<uint64_t>(number);
+}
+
+}  // namespace
+
+IoThread::IoThread(Services* services, int number)
+    : services_(services),
+      id_key_(DrawKey(number)),
+      guard_(io_.get_executor()),
+      timer_(io_),
+      mailbox_(&io_) {
+  ArmTimer();
+  thread_ = std::thread([this] { io_.run(); });
+}
+
+IoThread::~IoThread() {
+  boost::asio::post(io_, [this] {
+    timer_.cancel();
+    const auto open = connections_;
+    for (const auto& [connection, owner] : open) connection->Close();
+    guard_.reset();
+    io_.stop();
+  });
+  thread_.join();
+}
+
+void IoThread::Adopt(boost::asio::ip::tcp::socket socket) {
+  ++count_;
+  auto shared = std::make_shared<boost::asio::ip::tcp::socket>(std::move(socket));
+  boost::asio::post(io_, [this, shared] {
+    auto connection = std::make_shared<Connection>(std::move(*shared), this);
+    connections_.emplace(connection.get(), connection);
+    connection->Start();
+  });
+}
+
+void IoThread::Remove(Connection* connection) {
+  if (connections_.erase(connection) > 0) --count_;
+}
+
+void IoThread::BeginDrain() {
+  boost::asio::post(io_, [this] {
+    const auto open = connections_;
+    for (const auto& [connection, owner] : open) connection->BeginDrain();
+  });
+}
+
+std::string IoThread::NextId() {
+  const uint64_t number = next_id_++;
+  const base::PhiloxCounter words = base::Philox4x32(
+      {static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32), 0, kIdPurpose},
+      base::PhiloxKeyOf(id_key_));
+  return fmt::format("{:08x}{:08x}{:08x}", words[0], words[1], words[2]);
+}
+
+void IoThread::ArmTimer() {
+  timer_.expires_after(kTick);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) Tick();
+  });
+}
+
+void IoThread::Tick() {
+  const auto now = Connection::Clock::now();
+  // A connection that closes leaves the map.
+  std::vector<std::shared_ptr<Connection>> open;
+  open.reserve(connections_.size());
+  for (const auto& [connection, owner] : connections_) open.push_back(owner);
+  for (const auto& connection : open) connection->Tick(now);
+  ArmTimer();
+}
+
+}  // namespace thalweg::server
