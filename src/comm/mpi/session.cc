@@ -116,11 +116,17 @@ MpiSession::MpiSession(std::unique_ptr<Handles> handles, Limits limits)
 }
 
 MpiSession::~MpiSession() {
-  const bool together = world_->Barrier(kMostGoodbye).ok();
+  if (world_ == nullptr) return;
+  if (const Status status = End(); !status.ok())
+    fmt::print(stderr, "thalweg: rank {}: {}\n", world_->rank(), status.ToString());
+}
+
+Status MpiSession::End() {
+  TW_TRY(world_->Barrier(kMostGoodbye));
   world_.reset();
-  if (!together) return;
   const Deadline deadline(kMostEndSeconds);
   handles_->Close();
+  return {};
 }
 
 void LeaveBrokenGroup(const Communicator& communicator, const Status& reason) {

@@ -22,9 +22,13 @@ class MpiSession {
   static Result<std::unique_ptr<MpiSession>> Start(Limits limits = {});
   MpiSession(const MpiSession&) = delete;
   MpiSession& operator=(const MpiSession&) = delete;
-  // Waits for the others to end too and frees what MPI holds. After a loss it frees nothing: what
-  // has no peer cannot be ended in order.
+  // Ends the session if nobody has, and says on stderr what went wrong.
   ~MpiSession();
+
+  // Waits for the others to end too and frees what MPI holds, world() with it. After a loss it
+  // returns the error and frees nothing: what has no peer cannot be ended in order, and the process
+  // goes on to LeaveBrokenGroup.
+  Status End();
 
   // Of all processes. A thread that beats for it is stopped before the session ends.
   Communicator& world() { return *world_; }
