@@ -22,28 +22,45 @@ class Meter {
   Result<double> Step(const spec::CostPoint& p) {
     const bool verified = p.rows <= p.sequences * (1 + drafts_);
     return Time(p.sequences, kContext + base::CeilDiv(p.rows, p.sequences), [&] {
-      FillChunks(p.rows, verified ? model::LogitRows::kAll : model::LogitRows::kLast);
+      FillChunks(p.rows, verified ? model::LogitRows::kAll : model::LogitRows::kLast, false);
       TW_TRY(model_.Step(chunks_, &output_));
       FindBest(output_.rows);
       return Status();
     });
   }
 
+  // A step that writes the draft module's context, and the draft, less a step that does not.
   Result<double> Draft(int64_t sequences) {
-    return Time(sequences, kContext, [&] {
+    const auto step = [&](bool context) {
+      FillChunks(sequences, model::LogitRows::kLast, context);
+      return model_.Step(chunks_, &output_);
+    };
+    TW_ASSIGN(const double plain, Time(sequences, kContext + 1, [&] { return step(false); }));
+    double alone = 0;
+    const auto drafted = Time(sequences, kContext + 1, [&] {
+      TW_TRY(step(true));
+      const auto begin = Clock::now();
       requests_.clear();
       for (const kvpool::SequenceId id : open_) requests_.push_back({.sequence = id, .token = 1});
-      return model_.Draft(requests_, &blocks_);
+      TW_TRY(model_.Draft(requests_, &blocks_));
+      alone = Since(begin);
+      return Status();
     });
+    TW_TRY(drafted.status());
+    return std::max(alone, *drafted - plain);
   }
 
  private:
+  static double Since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
   template <typename Work>
   Result<double> Time(int64_t sequences, int64_t tokens, const Work& work) {
     Status status = Open(sequences, tokens);
     const auto begin = Clock::now();
     if (status.ok()) status = work();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = Since(begin);
     for (const kvpool::SequenceId id : open_) model_.pool().Close(id);
     open_.clear();
     TW_TRY(status);
@@ -64,14 +81,14 @@ class Meter {
     }
     const int64_t most = std::max<int64_t>(1, model_.options().max_rows / sequences);
     for (int64_t done = 0; done < kContext; done += most) {
-      FillChunks(sequences * std::min(most, kContext - done), model::LogitRows::kNone);
+      FillChunks(sequences * std::min(most, kContext - done), model::LogitRows::kNone, true);
       TW_TRY(model_.Step(chunks_, &output_));
     }
     return {};
   }
 
   // Tokens differ by sequence and place, so that rows choose different experts.
-  void FillChunks(int64_t rows, model::LogitRows logits) {
+  void FillChunks(int64_t rows, model::LogitRows logits, bool draft_context) {
     const auto sequences = static_cast<int64_t>(open_.size());
     tokens_.resize(static_cast<size_t>(rows));
     for (size_t i = 0; i < tokens_.size(); ++i)
@@ -84,7 +101,8 @@ class Meter {
       chunks_.push_back({.sequence = open_[static_cast<size_t>(s)],
                          .tokens = std::span(tokens_).subspan(static_cast<size_t>(at),
                                                               static_cast<size_t>(count)),
-                         .logits = logits});
+                         .logits = logits,
+                         .draft_context = draft_context});
       at += count;
     }
   }

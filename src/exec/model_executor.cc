@@ -237,7 +237,8 @@ void ModelExecutor::AddChunk(const SequenceRows& rows, Running* running) {
   model::Chunk chunk{.sequence = s.id,
                      .tokens = TokensOf(rows, *running),
                      .decoder_from = s.decoder_from,
-                     .logits = LogitsWanted(rows, *running)};
+                     .logits = LogitsWanted(rows, *running),
+                     .draft_context = speculation_ == nullptr || speculation_->draft_context()};
   running->count = static_cast<int64_t>(chunk.tokens.size());
   running->logits = chunk.logits == model::LogitRows::kAll    ? running->count
                     : chunk.logits == model::LogitRows::kLast ? 1

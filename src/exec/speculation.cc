@@ -64,11 +64,12 @@ void Speculation::ChooseLengths(uint64_t step, std::span<const DraftEntry> entri
     sequences.push_back({.sequence = entries[i].sequence,
                          .decodes = entries[i].decodes,
                          .tokens_left = entries[i].tokens_left});
-    room += most_[i];
+    room += entries[i].most;
     spec::Survivals(runs_[i].confidences, planner_->temperatures(), planner_->shifts(),
                     std::span(survivals_).subspan(i * slots, runs_[i].confidences.size()));
   }
   const spec::StepDrafts plan = planner_->Plan(step, sequences, other_rows, room);
+  draft_context_ = plan.context;
   int64_t allowed = 0;
   for (size_t i = 0; i < entries.size(); ++i) {
     most_[i] = std::min(most_[i], plan.most[i]);

@@ -53,6 +53,8 @@ class Speculation {
   // Of an entry of that plan: its anchor and the drafts behind it. The anchor alone is an ordinary
   // decode row.
   std::span<const int32_t> Block(size_t entry) const { return runs_[entry].block; }
+  // Whether rows of the step join the draft module's context.
+  bool draft_context() const { return draft_context_; }
   // Judges blocks of more than the anchor, over the team; logits: [rows, vocab] of each entry,
   // empty where nothing is to be judged. Tokens that come out join the states.
   void Judge(std::span<const DraftEntry> entries, std::span<const std::span<float>> logits,
@@ -92,6 +94,7 @@ class Speculation {
   std::optional<spec::DraftPlanner> planner_;
   std::vector<Slot> slots_;
   uint64_t step_ = 0;
+  bool draft_context_ = true;
   std::vector<Run> runs_;  // by entry; their memory serves again
   std::vector<int32_t> most_, lengths_;
   std::vector<double> survivals_;

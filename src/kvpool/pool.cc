@@ -84,7 +84,7 @@ Result<SequenceId> Pool::Open() {
     return base::ResourceExhausted(fmt::format("all {} sequence slots are in use", sequences_));
   free->open = true;
   free->length = free->high_water = free->encoder_floor = free->decoder_floor = 0;
-  free->write_from = 0;
+  free->draft_floor = free->write_from = 0;
   return static_cast<SequenceId>(free - slots_.begin());
 }
 
@@ -134,7 +134,7 @@ void Pool::Begin(SequenceId id, const Beginning& beginning) {
   TW_CHECK_EQ(s.length, 0);
   s.length = s.high_water = beginning.length;
   s.encoder_floor = beginning.encoder_floor;
-  s.decoder_floor = beginning.decoder_floor;
+  s.decoder_floor = s.draft_floor = beginning.decoder_floor;
   s.write_from = beginning.write_from;
 }
 
@@ -147,6 +147,7 @@ void Pool::SaveCheckpoint(SequenceId id, int32_t checkpoint) {
   c.high_water = s.high_water;
   c.encoder_floor = s.encoder_floor;
   c.decoder_floor = s.decoder_floor;
+  c.draft_floor = s.draft_floor;
   c.history = s.history;
   const int64_t rings = c.layers * geometry_.RingBytes();
   const int64_t pending = geometry_.PendingBytes();
@@ -185,6 +186,7 @@ Status Pool::RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginnin
   s.high_water = c.high_water;
   s.encoder_floor = c.encoder_floor;
   s.decoder_floor = beginning.decoder_floor;
+  s.draft_floor = c.draft_floor;
   s.write_from = beginning.write_from;
   s.history = c.history;
   const int64_t rings = c.layers * geometry_.RingBytes();
@@ -210,6 +212,7 @@ Status Pool::Truncate(SequenceId id, int64_t length) {
   if (length == 0) s.high_water = s.write_from = 0;
   s.encoder_floor = std::min(s.encoder_floor, length);
   s.decoder_floor = std::min(s.decoder_floor, length);
+  s.draft_floor = std::min(s.draft_floor, length);
   s.length = length;
   return {};
 }

@@ -4,6 +4,7 @@
 // scheduling (docs/contracts/cache.md).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -88,6 +89,13 @@ class Pool {
   int64_t decoder_floor(SequenceId id) const { return slot(id).decoder_floor; }
   void set_decoder_floor(SequenceId id, int64_t position) { slot(id).decoder_floor = position; }
 
+  // Draft stages have no window rows below this position: the decoder's floor, or above it where
+  // rows ran without making them.
+  int64_t draft_floor(SequenceId id) const {
+    return std::max(slot(id).draft_floor, slot(id).decoder_floor);
+  }
+  void set_draft_floor(SequenceId id, int64_t position) { slot(id).draft_floor = position; }
+
   // Encoder layers have no window rows below this position: a sequence that began in the middle
   // (spec/serving.md 5.2).
   int64_t encoder_floor(SequenceId id) const { return slot(id).encoder_floor; }
@@ -123,6 +131,7 @@ class Pool {
     int64_t high_water = 0;  // rings hold positions [high_water - RingRows, high_water)
     int64_t encoder_floor = 0;
     int64_t decoder_floor = 0;
+    int64_t draft_floor = 0;
     int64_t write_from = 0;
     std::vector<int32_t> blocks;
     tensor::Buffer rings;
@@ -131,7 +140,7 @@ class Pool {
   };
   struct Checkpoint {
     bool filled = false;
-    int64_t length = 0, high_water = 0, encoder_floor = 0, decoder_floor = 0;
+    int64_t length = 0, high_water = 0, encoder_floor = 0, decoder_floor = 0, draft_floor = 0;
     int64_t layers = 0;    // whose rings are there
     tensor::Buffer state;  // rings, then half groups
     std::vector<int32_t> history;

@@ -25,6 +25,9 @@ struct Chunk {
   // runs everything.
   int64_t decoder_from = 0;
   LogitRows logits = LogitRows::kLast;
+  // Whether the draft module may read these rows. A step in which no chunk asks for it leaves its
+  // context out: blocks that are drafted later see what comes behind.
+  bool draft_context = true;
   // Of a device (Model::Launch). newest_slot >= 0: one row, whose token is the one that was chosen
   // last for this slot, whatever `tokens` holds. choose.slot >= 0: a token is chosen from the last
   // row's logits, and kept for that slot.

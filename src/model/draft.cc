@@ -20,7 +20,7 @@ AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
     keys.window.push_back({.ring = run.pool.Ring(s.id, layer),
                            .ring_rows = g.RingRows(),
                            .chunk_begin = s.start,
-                           .floor = run.pool.decoder_floor(s.id)});
+                           .floor = run.pool.draft_floor(s.id)});
     keys.selected.push_back({.pool = run.ws.window_chunk + s.first_row * g.WindowRowBytes(),
                              .blocks = identity,
                              .rows_per_block = block,

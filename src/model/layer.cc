@@ -21,7 +21,7 @@ void KeepDecoderRows(Run& run) {
 void RunLayer(Run& run, int layer) {
   const checkpoint::LayerPlan& plan = run.plan(layer);
   if (plan.engram) ApplyEngram(run, layer);
-  if (plan.tap_index >= 0) TakeTap(run, layer);
+  if (plan.tap_index >= 0 && run.draft_context) TakeTap(run, layer);
 
   PredictSite(run, layer, Site::kAttention);
   if (plan.owns_kv) Compress(run, layer);

@@ -115,6 +115,7 @@ struct Run {
   Probe* probe;
   const int32_t* newest = nullptr;     // [slots], of a device: tokens it chose
   const kernels::Ops* idle = nullptr;  // instead of the backend's: lists alone are made
+  bool draft_context = true;           // the draft module's window rows are made
   int64_t fixed_sequences = 0;         // > 0: lists are as long as if there were so many
   int64_t most_tokens = 0;             // > 0: no context is longer
   Batch& batch = lists.batch;

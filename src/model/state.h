@@ -56,6 +56,7 @@ struct Model::State {
   void TapDrafter(Run& run);
   void Head(Run& run, StepOutput* output);
   void ChooseTokens(Run& run);
+  bool MakesDraftContext(std::span<const Chunk> chunks) const;
   void Commit(std::span<const Chunk> chunks);
 
   ModelParts parts;

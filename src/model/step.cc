@@ -132,6 +132,7 @@ void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutp
   workspace.Begin();
   FillBatch(chunks, pool, parts.frequencies, &lists.batch);
   Run run = MakeRun(probe);
+  run.draft_context = MakesDraftContext(chunks);
   if (!Recordable(chunks, probe)) return Body(run, output);
   FillUp(run);
   const auto chooses = [](const SequenceRows& s) { return s.choose.slot >= 0; };
@@ -139,7 +140,8 @@ void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutp
   const StepGraphs::Key key{.rows = run.rows(),
                             .tokens = run.most_tokens,
                             .head = sequences.front().logits != LogitRows::kNone,
-                            .choose = std::any_of(sequences.begin(), sequences.end(), chooses)};
+                            .choose = std::any_of(sequences.begin(), sequences.end(), chooses),
+                            .draft_context = run.draft_context};
   graphs.Run(key, [&](bool lists_alone) {
     run.idle = lists_alone ? &IdleOps() : nullptr;
     Body(run, output);
@@ -170,7 +172,7 @@ void Model::State::Forward(Run& run) {
 
 // The drafter's window rows of every row.
 void Model::State::TapDrafter(Run& run) {
-  if (run.rows() == 0 || !parts.weights.draft.has_value()) return;
+  if (run.rows() == 0 || !run.draft_context) return;
   const Config& c = run.config();
   const auto width = static_cast<int64_t>(c.dspark_target_layer_ids.size()) * c.hidden_size;
   Observe(run, static_cast<int>(c.num_hidden_layers), point::kTaps, run.ws.taps,
@@ -236,10 +238,17 @@ void Model::State::ChooseTokens(Run& run) {
                     .tokens = results.chosen()});
 }
 
+bool Model::State::MakesDraftContext(std::span<const Chunk> chunks) const {
+  const auto wanted = [](const Chunk& chunk) { return chunk.draft_context; };
+  return parts.weights.draft.has_value() && std::any_of(chunks.begin(), chunks.end(), wanted);
+}
+
 void Model::State::Commit(std::span<const Chunk> chunks) {
+  const bool context = MakesDraftContext(chunks);
   for (const Chunk& chunk : chunks) {
-    pool.Commit(chunk.sequence,
-                pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size()));
+    const int64_t end = pool.length(chunk.sequence) + static_cast<int64_t>(chunk.tokens.size());
+    if (!context) pool.set_draft_floor(chunk.sequence, end);
+    pool.Commit(chunk.sequence, end);
   }
 }
 

@@ -28,6 +28,7 @@ class StepGraphs {
     int64_t tokens = 0;  // of the longest context
     bool head = false;
     bool choose = false;
+    bool draft_context = false;
     auto operator<=>(const Key&) const = default;
   };
 

@@ -22,7 +22,8 @@ struct CostPoint {
   double seconds = 0;
 };
 
-// Drafting one block for each of so many sequences.
+// Drafting one block for each of so many sequences, the context that it needs included; steps are
+// without.
 struct DraftPoint {
   int64_t sequences = 0;
   double seconds = 0;

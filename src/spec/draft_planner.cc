@@ -41,11 +41,12 @@ Budget DraftPlanner::Choose(const StepLoad& load, std::span<const double> surviv
 StepDrafts DraftPlanner::Plan(uint64_t step, std::span<const PlannedSequence> sequences,
                               int64_t other_rows, int64_t max_drafts) {
   TakeUpTo(step);
-  StepDrafts plan;
+  StepDrafts plan = {.context = load_gate_.context()};
   if (sequences.empty()) return plan;
   StepLoad load = {.other_rows = other_rows, .max_drafts = max_drafts};
   std::vector<double> could,
       can;  // if every willing sequence had a block; of blocks that are there
+  bool listens = false;
   for (const PlannedSequence& s : sequences) {
     Record& record = records_.at(s.sequence);
     (s.decodes ? load.sequences : load.other_samples) += 1;
@@ -56,12 +57,14 @@ StepDrafts DraftPlanner::Plan(uint64_t step, std::span<const PlannedSequence> se
     plan.draft.push_back(willing ? 1 : 0);
     plan.most.push_back(record.has_block ? static_cast<int32_t>(most) : 0);
     load.drafting += willing ? 1 : 0;
+    listens |= s.tokens_left > 1 && record.gate.listens();
     if (willing && s.decodes) could.insert(could.end(), survivals.begin(), survivals.end());
     if (record.has_block) can.insert(can.end(), survivals.begin(), survivals.end());
   }
-  const bool open = load_gate_.Step(Choose(load, could));
-  if (!open) std::fill(plan.draft.begin(), plan.draft.end(), uint8_t{0});
-  if (!open) load.drafting = 0;
+  const LoadGate::Answer answer = load_gate_.Step(Choose(load, could));
+  plan.context = answer.context && listens;
+  if (!answer.draft) std::fill(plan.draft.begin(), plan.draft.end(), uint8_t{0});
+  if (!answer.draft) load.drafting = 0;
   plan.budget = Choose(load, can);
   for (size_t i = 0; i < sequences.size(); ++i)
     records_.at(sequences[i].sequence).has_block = plan.draft[i] != 0;

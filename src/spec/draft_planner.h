@@ -36,6 +36,7 @@ struct StepDrafts {
   Budget budget = {};               // drafts to verify in all, and what is expected of the step
   std::vector<int32_t> most = {};   // of each sequence; what the host may count on, with the budget
   std::vector<uint8_t> draft = {};  // whether a block is drafted for it behind this step
+  bool context = true;              // rows of the step join the draft module's context
 };
 
 // What a step brought for one sequence.

@@ -153,7 +153,7 @@ TEST(DraftPlanner, StopsForALoadAndComesBack) {
   EXPECT_LE(traffic.drafted(), 2 * 48);  // a try
   EXPECT_GE(traffic.Gain(), 0.98);
   traffic.Keep(1);
-  for (int i = 0; i < 20; ++i) traffic.Step();
+  for (int i = 0; i < 20 + LoadGate::kListenSteps; ++i) traffic.Step();
   EXPECT_TRUE(traffic.planner().open());
   traffic.Reset();
   for (int i = 0; i < 50; ++i) traffic.Step();

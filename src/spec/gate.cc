@@ -43,16 +43,40 @@ void SurvivalRecord::Predict(std::span<const double> survival) {
     survival_[k] += (survival[k] - survival_[k]) * share;
 }
 
-bool LoadGate::Step(const Budget& budget) {
+void LoadGate::Turn() {
+  open_ = !open_;
+  loss_ = 0;
+  if (open_) {
+    open_steps_ = 0;
+    listening_ = kListenSteps;
+    return;
+  }
+  needed_ = open_steps_ >= kSettledSteps ? kLoss : std::min(2 * needed_, kMostLoss);
+  listening_ = wait_ = least_wait_ = 0;
+}
+
+// A wait that makes the try behind it cheap, and is twice as long as the one before.
+LoadGate::Answer LoadGate::Closed(const Budget& budget) {
+  if (listening_ > 0) return {.draft = --listening_ == 0, .context = true};
+  if (wait_ == 0) {
+    const double lost = kListenLoss + std::max(0.0, budget.seconds / budget.plain_seconds - 1);
+    const double steps = std::min(lost / kTryShare, static_cast<double>(kLongestWait));
+    least_wait_ = std::max(2 * least_wait_, static_cast<int64_t>(steps));
+    wait_ = std::min(least_wait_, kLongestWait);
+  }
+  if (--wait_ == 0) listening_ = kListenSteps;
+  return {};
+}
+
+LoadGate::Answer LoadGate::Step(const Budget& budget) {
   const double loss = open_ ? 1 - budget.gain() : budget.gain() - kLeastGain;
   loss_ = std::max(0.0, loss_ + loss);
-  if (loss_ >= kLoss) {
-    open_ = !open_;
-    loss_ = 0;
-    closed_steps_ = 0;
-  }
-  if (open_) return true;
-  return ++closed_steps_ % kLoadProbe == 0;
+  if (loss_ >= (open_ ? kLoss : needed_)) Turn();
+  if (!open_) return Closed(budget);
+  ++open_steps_;
+  if (listening_ == 0) return {.draft = true, .context = true};
+  --listening_;
+  return {.draft = false, .context = true};
 }
 
 bool SequenceGate::Step() {

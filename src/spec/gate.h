@@ -35,21 +35,45 @@ class SurvivalRecord {
 
 // Whether blocks are drafted at all. It changes its mind when what the present state loses against
 // the other adds up to kLoss steps: at once where the difference is large, slowly where it is
-// small. Without drafts it tries a step with them every kLoadProbe steps.
+// small; to start again it asks for more each time that starting was soon regretted. Closed, it
+// costs nothing: the draft module's context is not written either. It tries again now and then,
+// less and less often, and never so often that tries take more than kTryShare of the time.
+//
+// Behind a pause the context begins anew, so that kListenSteps steps write it before blocks are
+// drafted: with that many rows a block of the released kind brings nine tenths of what it brings
+// with a full window.
 class LoadGate {
  public:
   static constexpr double kLeastGain = 1.02;  // to start; below 1 it stops
   static constexpr double kLoss = 0.25;
-  static constexpr int64_t kLoadProbe = 256;
+  static constexpr double kMostLoss = 16;
+  static constexpr int64_t kSettledSteps = 256;  // open for so long: it was no mistake
+  static constexpr int64_t kListenSteps = 32;
+  static constexpr double kListenLoss = 2;  // steps; an upper bound of what listening costs
+  static constexpr double kTryShare = 1.0 / 256;
+  static constexpr int64_t kLongestWait = 8192;
 
-  // Once a step, with the budget that the step would have; whether to draft in it.
-  bool Step(const Budget& budget);
+  struct Answer {
+    bool draft = false;    // blocks behind this step
+    bool context = false;  // its rows join the draft module's context
+  };
+
+  // Once a step, with the budget that the step would have.
+  Answer Step(const Budget& budget);
   bool open() const { return open_; }
+  // Whether rows of a step without tokens to come (pieces of prompts) join the context.
+  bool context() const { return open_ || listening_ > 0; }
 
  private:
+  void Turn();
+  Answer Closed(const Budget& budget);
+
   bool open_ = true;
-  double loss_ = 0;
-  int64_t closed_steps_ = 0;
+  double loss_ = 0, needed_ = kLoss;  // what has added up, and has to, to open
+  int64_t open_steps_ = 0;
+  int64_t listening_ = 0;  // steps that are left
+  int64_t wait_ = 0;       // steps until the next try; 0: not known yet
+  int64_t least_wait_ = 0;
 };
 
 // Whether a block is drafted for one sequence. After kIdleBlocks in a row that brought nothing it
@@ -65,6 +89,8 @@ class SequenceGate {
   // What a block that was drafted brought: drafts that were accepted, 0 when none was verified.
   void Observe(int64_t accepted);
   bool pausing() const { return pause_left_ > 0; }
+  // Whether its rows join the draft module's context: before a pause ends.
+  bool listens() const { return pause_left_ <= LoadGate::kListenSteps; }
 
  private:
   int idle_blocks_ = 0;

@@ -14,7 +14,7 @@ namespace {
 
 // A budget whose drafts bring that gain.
 Budget WithGain(double gain) {
-  return {.drafts = 3, .tokens = gain, .seconds = 1, .plain_rate = 1};
+  return {.drafts = 3, .tokens = gain, .seconds = 1, .plain_seconds = 1, .plain_rate = 1};
 }
 
 // Steps until the gate changes its mind.
@@ -32,8 +32,8 @@ TEST(LoadGate, ClosesAndOpensWhenWhatIsLostAddsUp) {
   EXPECT_EQ(StepsUntil(&gate, false, 0.5), 1);
   EXPECT_EQ(StepsUntil(&gate, true, 2), 1);
   EXPECT_NEAR(StepsUntil(&gate, false, 0.95), 5, 1);
-  EXPECT_NEAR(StepsUntil(&gate, true, 1.07), 5, 1);
-  EXPECT_EQ(StepsUntil(&gate, false, 1.005), -1);  // enough to go on
+  EXPECT_NEAR(StepsUntil(&gate, true, 1.07), 20, 1);  // the second mistake in a row
+  EXPECT_EQ(StepsUntil(&gate, false, 1.005), -1);     // enough to go on
   EXPECT_NEAR(StepsUntil(&gate, false, 0.99), 25, 1);
   EXPECT_EQ(StepsUntil(&gate, true, 1.015), -1);  // not enough to start
 }
@@ -47,14 +47,72 @@ TEST(LoadGate, GainsMakeUpForLosses) {
   EXPECT_TRUE(gate.open());
 }
 
-TEST(LoadGate, TriesAgainWhileClosed) {
+// Each try behind steps that write the context, and twice as far from the one before, up to a
+// limit.
+TEST(LoadGate, TriesAgainSeldomerAndSeldomer) {
   LoadGate gate;
-  EXPECT_FALSE(gate.Step(WithGain(0.5)));
-  int64_t drafted = 0;
-  for (int64_t i = 1; i < 4 * LoadGate::kLoadProbe; ++i)
-    drafted += gate.Step(WithGain(0.5)) ? 1 : 0;
-  EXPECT_EQ(drafted, 4);
+  EXPECT_FALSE(gate.Step(WithGain(0.5)).draft);
+  std::vector<int64_t> tries;
+  int64_t listened = 0;
+  constexpr int64_t kSteps = 100'000;
+  for (int64_t i = 1; i < kSteps; ++i) {
+    const LoadGate::Answer answer = gate.Step(WithGain(0.5));
+    listened += answer.context ? 1 : 0;
+    if (answer.draft) tries.push_back(i);
+  }
   EXPECT_FALSE(gate.open());
+  ASSERT_GE(tries.size(), 8u);
+  EXPECT_EQ(listened / LoadGate::kListenSteps, static_cast<int64_t>(tries.size()));
+  EXPECT_LT(static_cast<double>(listened), 0.01 * kSteps);
+  int64_t before = 0;
+  for (size_t i = 1; i < tries.size(); ++i) {
+    const int64_t gap = tries[i] - tries[i - 1];
+    EXPECT_GE(gap, before);
+    EXPECT_LE(gap, LoadGate::kLongestWait + LoadGate::kListenSteps);
+    before = gap;
+  }
+}
+
+// A try that loses ten steps comes no more often than its share of the time allows.
+TEST(LoadGate, DearTriesAreRarer) {
+  LoadGate gate;
+  const Budget dear = {
+      .drafts = 3, .tokens = 1, .seconds = 11, .plain_seconds = 1, .plain_rate = 1};
+  int64_t step = 0;
+  while (!gate.Step(dear).draft || gate.open()) ++step;
+  EXPECT_GE(static_cast<double>(step) * LoadGate::kTryShare, 12);
+}
+
+// What begins again has a context before it has drafts.
+TEST(LoadGate, ListensBeforeItDraftsAgain) {
+  LoadGate gate;
+  while (gate.Step(WithGain(0.5)).draft) {
+  }
+  for (int64_t i = 0; i < 40; ++i) EXPECT_FALSE(gate.Step(WithGain(0.5)).context);
+  EXPECT_FALSE(gate.context());
+  int64_t listened = 0;
+  while (true) {
+    const LoadGate::Answer answer = gate.Step(WithGain(3));
+    EXPECT_TRUE(answer.context);
+    if (answer.draft) break;
+    ++listened;
+  }
+  EXPECT_EQ(listened, LoadGate::kListenSteps);
+  EXPECT_TRUE(gate.open());
+}
+
+// Whoever changes its mind for nothing has to be told more clearly, until it stays for a while.
+TEST(LoadGate, AsksForMoreAfterMistakes) {
+  LoadGate gate;
+  std::vector<int> steps;
+  for (int i = 0; i < 5; ++i) {
+    StepsUntil(&gate, false, 0.5);
+    steps.push_back(StepsUntil(&gate, true, 1.12));
+  }
+  for (size_t i = 1; i < steps.size(); ++i) EXPECT_GT(steps[i], steps[i - 1]);
+  for (int64_t i = 0; i < LoadGate::kSettledSteps; ++i) gate.Step(WithGain(1.1));
+  StepsUntil(&gate, false, 0.5);
+  EXPECT_LE(StepsUntil(&gate, true, 1.12), 3);
 }
 
 TEST(SequenceGate, PausesLongerAndLongerAndComesBack) {

@@ -45,7 +45,7 @@ class Candidate {
         rows_(load.sequences + load.other_rows),
         plain_tokens_(static_cast<double>(load.sequences + load.other_samples)),
         drafting_(costs.DraftSeconds(load.drafting)),
-        plain_rate_(plain_tokens_ / costs.StepSeconds(load.sequences, rows_)) {
+        plain_seconds_(costs.StepSeconds(load.sequences, rows_)) {
     TW_CHECK_GE(load.sequences + load.other_samples, 1);
   }
 
@@ -53,7 +53,8 @@ class Candidate {
     return {.drafts = drafts,
             .tokens = plain_tokens_ + gained,
             .seconds = drafting_ + costs_.StepSeconds(load_.sequences, rows_ + drafts),
-            .plain_rate = plain_rate_};
+            .plain_seconds = plain_seconds_,
+            .plain_rate = plain_tokens_ / plain_seconds_};
   }
 
  private:
@@ -62,7 +63,7 @@ class Candidate {
   int64_t rows_;
   double plain_tokens_;
   double drafting_;
-  double plain_rate_;
+  double plain_seconds_;
 };
 
 std::vector<double> BestFirst(std::span<const double> survivals) {

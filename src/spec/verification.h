@@ -25,10 +25,11 @@ struct StepLoad {
 };
 
 struct Budget {
-  int64_t drafts = 0;     // to verify in all; 0 is a normal answer
-  double tokens = 0;      // expected of the step
-  double seconds = 0;     // of the step, drafting included
-  double plain_rate = 0;  // tokens a second of the step without drafting
+  int64_t drafts = 0;        // to verify in all; 0 is a normal answer
+  double tokens = 0;         // expected of the step
+  double seconds = 0;        // of the step, drafting included
+  double plain_seconds = 0;  // of the step without drafts and drafting
+  double plain_rate = 0;     // and its tokens a second
 
   double rate() const { return tokens / seconds; }
   // Speed with drafts over speed without; above 1 they pay.
