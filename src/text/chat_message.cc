@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "text/utf8.h"
+
 namespace thalweg::text {
 namespace {
 
@@ -37,7 +39,7 @@ Result<Role> ParseRole(std::string_view name) {
   return base::InvalidArgument(
       fmt::format("unknown role \"{}\"; use system, developer, user, assistant, tool or "
                   "latest_reminder",
-                  name.substr(0, 100)));
+                  Excerpt(name)));
 }
 
 std::string ToolDefinition::FullName() const { return Qualified(name_space, name); }

@@ -16,7 +16,7 @@ Status CheckNamesDiffer(const Conversation& conversation) {
     for (size_t i = 0; i < tools.size(); ++i) {
       if (!names.insert(tools[i].FullName()).second)
         return FieldError(
-            fmt::format("{}[{}].name", path, i),
+            fmt::format("{}[{}].function.name", path, i),
             fmt::format("there is another tool \"{}\"; names must differ", tools[i].FullName()));
     }
     return {};

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "text/chat_checks.h"
+#include "text/utf8.h"
 
 namespace thalweg::text {
 namespace {
@@ -26,7 +27,7 @@ class CallIds {
       if (!answered_.at(calls[i].id))
         return FieldError(
             PathOfId(caller_, i),
-            fmt::format("no tool message has the result of call \"{}\"", calls[i].id));
+            fmt::format("no tool message has the result of call \"{}\"", Excerpt(calls[i].id)));
     }
     return {};
   }
@@ -45,7 +46,7 @@ class CallIds {
       if (!answered_.emplace(calls[k].id, false).second)
         return FieldError(
             PathOfId(i, k),
-            fmt::format("another call of the message has the id \"{}\"", calls[k].id));
+            fmt::format("another call of the message has the id \"{}\"", Excerpt(calls[k].id)));
     }
     return {};
   }
@@ -56,11 +57,12 @@ class CallIds {
       return FieldError(path, "a tool message must follow an assistant message with tool_calls");
     const auto at = answered_.find(messages_[i].tool_call_id);
     if (at == answered_.end())
-      return FieldError(path + ".tool_call_id", fmt::format("messages[{}] has no call \"{}\"",
-                                                            caller_, messages_[i].tool_call_id));
+      return FieldError(path + ".tool_call_id",
+                        fmt::format("messages[{}] has no call \"{}\"", caller_,
+                                    Excerpt(messages_[i].tool_call_id)));
     if (at->second)
       return FieldError(path + ".tool_call_id",
-                        fmt::format("a second result of call \"{}\"", at->first));
+                        fmt::format("a second result of call \"{}\"", Excerpt(at->first)));
     at->second = true;
     return {};
   }

@@ -5,6 +5,7 @@
 
 #include "text/chat_checks.h"
 #include "text/python_json.h"
+#include "text/utf8.h"
 
 namespace thalweg::text {
 namespace {
@@ -22,7 +23,7 @@ Status CheckName(std::string_view name, const std::string& path) {
   return FieldError(path,
                     fmt::format("\"{}\" is no name: 1..{} of the letters A-Z and a-z, digits, _ "
                                 "and -",
-                                name.substr(0, 100), kMaxNameBytes));
+                                Excerpt(name), kMaxNameBytes));
 }
 
 // Depth and numbers of a value that may not have come through the parser.

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <optional>
 
+#include "text/utf8.h"
+
 namespace thalweg::text {
 namespace {
 
@@ -42,12 +44,16 @@ Status CheckEffort(int effort) {
   return NoEffort(std::to_string(effort));
 }
 
-Result<EffortChoice> ParseEffortChoice(std::string_view text) {
+Result<EffortChoice> ParseEffortName(std::string_view name) {
   for (const EffortName& one : kEffortNames) {
-    if (one.name == text) return one.choice;
+    if (one.name == name) return one.choice;
   }
+  return NoEffort(fmt::format("\"{}\"", Excerpt(name)));
+}
+
+Result<EffortChoice> ParseEffortChoice(std::string_view text) {
   const std::optional<int> number = WholeNumber(text);
-  if (!number) return NoEffort(fmt::format("\"{}\"", text.substr(0, 100)));
+  if (!number) return ParseEffortName(text);
   TW_TRY(CheckEffort(*number));
   return EffortChoice{.thinking = true, .effort = *number};
 }

@@ -20,8 +20,11 @@ struct EffortChoice {
   bool operator==(const EffortChoice&) const = default;
 };
 
-// A name or a number as text: minimal, low (50), medium, high (75), xhigh, max (100), none (no
-// thinking) or a whole number 1..100. Errors list what is allowed.
+// A name: minimal, low (50), medium, high, xhigh (75), max (100) or none (no thinking). Errors list
+// what is allowed.
+Result<EffortChoice> ParseEffortName(std::string_view name);
+
+// A name or a number as text: the above or a whole number 1..100.
 Result<EffortChoice> ParseEffortChoice(std::string_view text);
 
 // The same for those who think anyway: none is an error.

@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 
 namespace thalweg::text {
+namespace {
+
+// The document itself has no path.
+std::string WithPath(std::string_view path, std::string_view what) {
+  return path.empty() ? std::string(what) : fmt::format("{}: {}", path, what);
+}
+
+}  // namespace
 
 Status JsonField::Wrong(std::string_view what) const {
-  return base::InvalidArgument(fmt::format("{}: {}", path_, what));
+  return base::InvalidArgument(WithPath(path_, what));
 }
 
 Status JsonField::NotSupported(std::string_view what) const {
-  return base::Unsupported(fmt::format("{}: {}", path_, what));
+  return base::Unsupported(WithPath(path_, what));
 }
 
 Result<JsonField> JsonField::Member(std::string_view name) const {

@@ -85,6 +85,15 @@ std::string RepairUtf8(std::string_view text) {
   return out;
 }
 
+std::string Excerpt(std::string_view text) {
+  constexpr size_t kMost = 100;
+  if (text.size() <= kMost) return RepairUtf8(text);
+  size_t end = kMost;
+  const auto continues = [&](size_t at) { return (static_cast<uint8_t>(text[at]) & 0xC0) == 0x80; };
+  while (end > kMost - 3 && continues(end)) --end;
+  return RepairUtf8(text.substr(0, end)) + "...";
+}
+
 void AppendUtf8(uint32_t code_point, std::string& out) {
   TW_CHECK_LE(code_point, 0x10FFFFu);
   const auto follower = [&](int shift) {

@@ -46,6 +46,10 @@ inline bool IsValidUtf8(std::string_view text) { return ValidUtf8Prefix(text) ==
 // `text` with U+FFFD for each ill-formed maximal subpart, a truncated end included.
 std::string RepairUtf8(std::string_view text);
 
+// The beginning of `text` for a message: at most 100 bytes, no character divided, ill-formed parts
+// repaired, and "..." where something is left out.
+std::string Excerpt(std::string_view text);
+
 // Appends one code point (a Unicode scalar value) as UTF-8.
 void AppendUtf8(uint32_t code_point, std::string& out);
 

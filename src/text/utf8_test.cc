@@ -85,5 +85,17 @@ TEST(Utf8, CertainTextIsNotHeldBack) {
   EXPECT_EQ(TakeCertainUtf8(held, "x"), "\uFFFDx");
 }
 
+TEST(Utf8, ExcerptsDivideNoCharacter) {
+  EXPECT_EQ(Excerpt("short"), "short");
+  EXPECT_EQ(Excerpt(std::string(100, 'a')), std::string(100, 'a'));
+  EXPECT_EQ(Excerpt(std::string(101, 'a')), std::string(100, 'a') + "...");
+  for (size_t lead = 96; lead <= 100; ++lead) {
+    const std::string excerpt = Excerpt(std::string(lead, 'a') + "😀😀");
+    EXPECT_TRUE(IsValidUtf8(excerpt)) << lead;
+    EXPECT_EQ(excerpt.find(kReplacement), std::string::npos) << lead;
+  }
+  EXPECT_EQ(Excerpt("a\xff"), "a" + std::string(kReplacement));
+}
+
 }  // namespace
 }  // namespace thalweg::text
