@@ -8,7 +8,7 @@ set -euo pipefail
 needed=(
   "make make" "g++ g++" "cmake cmake" "ninja ninja-build" "pkg-config pkg-config"
   "- nlohmann-json3-dev" "- libfmt-dev" "- libspdlog-dev" "- libcli11-dev" "- libicu-dev"
-  "- libpcre2-dev" "- libre2-dev" "- libgtest-dev" "- libssl-dev" "- libcurl4-openssl-dev" "- libboost-dev"
+  "- libpcre2-dev" "- libre2-dev" "- libgtest-dev" "- libssl-dev" "- libcurl4-openssl-dev" "- libopenmpi-dev" "mpirun openmpi-bin" "- libboost-dev"
   "python3 python3" "- python3-dev" "- python3-venv" "- pybind11-dev"
   "- json-schema-test-suite" "- libtest-json-schema-acceptance-perl" "- python3-jsonschema"
 )

@@ -123,7 +123,7 @@ Status Communicator::Look(int slot, Patience patience) {
   const Clock::time_point now = Clock::now();
   TW_TRY(ListenLocked(waits_for, now));
   if (waits_for < 0 || now - patience.began <= patience.most) return {};
-  return BreakLocked(liveness_.Blame(waits_for, now - patience.began));
+  return BreakLocked(liveness_.Blame(waits_for, now - patience.began, now));
 }
 
 Status Communicator::ListenLocked(int waits_for, Clock::time_point now) {

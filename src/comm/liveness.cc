@@ -75,17 +75,18 @@ std::optional<Loss> Liveness::Left(int rank, Clock::time_point now) const {
   return Loss{rank, fmt::format("rank {} has left the group", rank)};
 }
 
-Loss Liveness::Blame(int waiting_for, Clock::duration waited) const {
+Loss Liveness::Blame(int waiting_for, Clock::duration waited, Clock::time_point now) const {
   int culprit = waiting_for;
   for (size_t hops = 0; hops < peers_.size(); ++hops) {
     const int next = peers_[static_cast<size_t>(culprit)].pulse.rank;
     if (next < 0 || next == rank_ || next >= static_cast<int>(peers_.size())) break;
     culprit = next;
   }
-  const Pulse& pulse = peers_[static_cast<size_t>(culprit)].pulse;
-  return {culprit, fmt::format("waited {:.1f} s for rank {}, which lives and does not come (its "
-                               "last operation: {}, number {})",
-                               Seconds(waited), culprit, NameOf(pulse.operation), pulse.number)};
+  const Peer& peer = peers_[static_cast<size_t>(culprit)];
+  return {culprit, fmt::format("waited {:.1f} s for rank {}, which does not come (last heard of "
+                               "{:.1f} s ago, its last operation: {}, number {})",
+                               Seconds(waited), culprit, Seconds(now - peer.heard),
+                               NameOf(peer.pulse.operation), peer.pulse.number)};
 }
 
 }  // namespace thalweg::comm

@@ -33,7 +33,7 @@ class Liveness {
   // for (waits_for >= 0), some time later: its last message may come in behind its last words.
   std::optional<Loss> Judge(int waits_for, Clock::time_point now) const;
   // When a rank is waited for in vain: whom the chain of waiting ranks leads to.
-  Loss Blame(int waiting_for, Clock::duration waited) const;
+  Loss Blame(int waiting_for, Clock::duration waited, Clock::time_point now) const;
 
  private:
   struct Peer {

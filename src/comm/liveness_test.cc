@@ -90,20 +90,21 @@ TEST_F(LivenessTest, TheEndOfTheChainIsBlamed) {
   Wait(1, 2);
   Wait(2, 3);
   Wait(3, -1);
-  const Loss loss = liveness_.Blame(1, std::chrono::seconds(60));
+  const Loss loss = liveness_.Blame(1, std::chrono::seconds(60), At(2'000));
   EXPECT_EQ(loss.rank, 3);
-  EXPECT_EQ(loss.reason,
-            "waited 60.0 s for rank 3, which lives and does not come (its last operation: "
-            "nothing, number 9)");
+  EXPECT_EQ(
+      loss.reason,
+      "waited 60.0 s for rank 3, which does not come (last heard of 2.0 s ago, its last operation: "
+      "nothing, number 9)");
 }
 
 TEST_F(LivenessTest, ACircleOfWaitingRanksEnds) {
   Wait(1, 2);
   Wait(2, 1);
-  const int blamed = liveness_.Blame(1, std::chrono::seconds(60)).rank;
+  const int blamed = liveness_.Blame(1, std::chrono::seconds(60), At(2'000)).rank;
   EXPECT_TRUE(blamed == 1 || blamed == 2);
   Wait(3, 0);
-  EXPECT_EQ(liveness_.Blame(3, std::chrono::seconds(60)).rank, 3);
+  EXPECT_EQ(liveness_.Blame(3, std::chrono::seconds(60), At(2'000)).rank, 3);
 }
 
 }  // namespace

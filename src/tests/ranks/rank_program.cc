@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <string>
 #include <thread>
 
@@ -79,9 +78,9 @@ Status Do(Communicator& world, int count, char** args) {
 }
 
 Limits LimitsOf(int count, char** args) {
-  Limits limits{.patience = Milliseconds(3000)};
-  if (std::string(args[0]) == "work" && count == 3) limits.silence = Milliseconds(Number(args[2]));
-  return limits;
+  if (std::string(args[0]) == "work" && count == 3)
+    return {.patience = Milliseconds(60'000), .silence = Milliseconds(Number(args[2]))};
+  return {.patience = Milliseconds(3'000)};
 }
 
 int Main(int count, char** args) {
