@@ -98,6 +98,11 @@ class StrictBuilder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, std::string_view what, JsonLimits limits) {
+  // The library takes this byte for the end of the text and reads no further.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return InvalidArgument(
+        fmt::format("{} is not valid JSON: a zero byte at byte {}", what, nul + 1));
+  }
   StrictBuilder builder(limits);
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) {
     return InvalidArgument(fmt::format("{} is not valid JSON: {}", what, builder.error()));

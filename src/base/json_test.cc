@@ -50,6 +50,13 @@ TEST(JsonText, WhatIsJsonIsTaken) {
   }
 }
 
+TEST(JsonText, AZeroByteDoesNotEndTheText) {
+  using std::string_view_literals::operator""sv;
+  EXPECT_FALSE(Accepts("3\0"sv));
+  EXPECT_FALSE(Accepts("{\"a\": 1}\0 and more"sv));
+  EXPECT_FALSE(Accepts("\"\0\""sv));
+}
+
 TEST(JsonText, ErrorsNameTheDocumentAndTheByte) {
   const Status status = ParseJson("{\"a\":1,}", "config.json").status();
   EXPECT_EQ(status.code(), Code::kInvalidArgument);
