@@ -33,7 +33,9 @@ void OutputMarks::AddAll(OutputState state, const OutputDecoderOptions& options)
     case OutputState::kJsonLead:
     case OutputState::kJsonTail:
       if (state == OutputState::kJsonLead) AddJsonBegin();
-      if (state == OutputState::kJson) Add(OutputMark::kFenceEnd, "\n```");
+      if (state != OutputState::kContent && state != OutputState::kJsonLead) {
+        Add(OutputMark::kFenceEnd, "\n```");
+      }
       AddThink(options, /*newlines=*/false);
       if (options.tools) AddTags(/*newlines=*/true);
       return;
