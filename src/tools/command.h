@@ -43,5 +43,6 @@ Command ServeCommand();
 Command BenchCommand();
 Command GrammarCheckCommand();
 Command GrammarBenchCommand();
+Command ChatEncodeCommand();
 
 }  // namespace thalweg::tools
