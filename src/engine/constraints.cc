@@ -54,7 +54,10 @@ Result<SoArgs> ParseSoArgs(std::string_view text, std::string_view whitespace,
 }
 
 Constraints::Constraints(Options options)
-    : options_(std::move(options)), cache_(options_.cache_bytes), workers_(options_.threads) {}
+    : options_(std::move(options)),
+      cache_(options_.cache_bytes),
+      forced_(options_.tokenizer.get(), options_.forced_tokens),
+      workers_(options_.threads) {}
 
 // Made for the first request that needs it: a trie of the whole vocabulary.
 std::shared_ptr<const grammar::Vocabulary> Constraints::Vocabulary() {
@@ -90,8 +93,9 @@ Result<Constraints::Compiled> Constraints::Compile(const std::string& so_args,
 
 void Constraints::Open(uint64_t first, int32_t n, const Compiled& compiled) {
   for (int32_t i = 0; i < n; ++i) {
-    auto masks = std::make_shared<SequenceMasks>(compiled.grammar, compiled.starts_after, &workers_,
-                                                 &times_);
+    auto masks = std::make_shared<SequenceMasks>(
+        compiled.grammar, compiled.starts_after,
+        SequenceMasks::Shared{.workers = &workers_, .times = &times_, .forced = &forced_});
     masks->Prepare();
     const std::scoped_lock lock(mutex_);
     sequences_[first + static_cast<uint64_t>(i)] = std::move(masks);
@@ -112,6 +116,7 @@ std::shared_ptr<exec::TokenMasks> Constraints::Find(uint64_t sequence) {
 ConstraintMetrics Constraints::metrics() const {
   constexpr double kSeconds = 1e-9;
   const GrammarCache::Stats cache = cache_.stats();
+  const ForcedText::Counts forced = forced_.counts();
   return {.compiled = cache.compiled,
           .cache_hits = cache.hits,
           .refused = cache.failed,
@@ -119,7 +124,9 @@ ConstraintMetrics Constraints::metrics() const {
           .grammar_bytes = cache.bytes,
           .masks = times_.masks,
           .mask_seconds = static_cast<double>(times_.make_ns) * kSeconds,
-          .wait_seconds = static_cast<double>(times_.wait_ns) * kSeconds};
+          .wait_seconds = static_cast<double>(times_.wait_ns) * kSeconds,
+          .forced_drafts = forced.offered,
+          .steps_saved = forced.accepted};
 }
 
 }  // namespace thalweg::engine

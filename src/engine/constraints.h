@@ -46,7 +46,8 @@ class Constraints {
     std::string whitespace = "flexible";
     grammar::Limits limits = {};
     int64_t cache_bytes = 0;
-    int threads = 0;  // that make masks; 0: the threads that sample do
+    int threads = 0;            // that make masks; 0: the threads that sample do
+    int64_t forced_tokens = 0;  // drafts of forced text, of a sequence and step at most
   };
   // What intake made of so_args.
   struct Compiled {
@@ -75,6 +76,7 @@ class Constraints {
   std::shared_ptr<const grammar::Vocabulary> vocabulary_;
   GrammarCache cache_;
   MaskTimes times_;
+  ForcedText forced_;
   std::mutex mutex_;
   std::unordered_map<uint64_t, std::shared_ptr<SequenceMasks>> sequences_;
   MaskWorkers workers_;  // last: its jobs use all of the above

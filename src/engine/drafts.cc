@@ -51,9 +51,19 @@ std::filesystem::path CostFolder() {
   return {};
 }
 
+// As many as may be taken back. A device that launches steps ahead would lose more by waiting for
+// the text than it saves.
+int64_t ForcedTokens(const EngineOptions& options, const model::Model& model) {
+  if (!options.forced_drafts || !model.options().ops->memory->host) return 0;
+  return model::RollbackTokens(model.config()) - 1;
+}
+
 Result<exec::DraftOptions> ChooseDrafts(const EngineOptions& options, std::string_view identity,
                                         model::Model* model) {
-  exec::DraftOptions out = {.drafts = options.draft_tokens, .variable = options.draft_varlen};
+  exec::DraftOptions out = {.drafts = options.draft_tokens,
+                            .forced = ForcedTokens(options, *model) > 0,
+                            .always = !options.draft_costs,
+                            .variable = options.draft_varlen};
   if (out.drafts == 0 || !options.draft_costs) return out;
   const std::string hardware = HardwareOf(*model), what = OptionsOf(options, identity, *model);
   const std::filesystem::path folder = CostFolder();

@@ -14,6 +14,9 @@ namespace thalweg::engine {
 // $XDG_CACHE_HOME/thalweg/costs, ~/.cache/thalweg/costs without it; empty when neither is known.
 std::filesystem::path CostFolder();
 
+// Drafts of forced text that a constrained sequence has in a step, at most.
+int64_t ForcedTokens(const EngineOptions& options, const model::Model& model);
+
 // `identity` names the model and whatever changes what it computes. The model's pool is unused. A
 // cost file that is damaged or cannot be written is no error: it is named in the log, and costs are
 // measured anew. Errors: what a step refuses.

@@ -47,6 +47,7 @@ Constraints::Options ConstraintOptions(const Parts& parts) {
   options.limits.compile_seconds = parts.options.so_compile_seconds;
   options.cache_bytes = parts.options.so_cache_bytes;
   options.threads = MaskThreads(parts);
+  options.forced_tokens = parts.scheduler.forced_tokens;
   return options;
 }
 

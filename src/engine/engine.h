@@ -24,8 +24,10 @@ struct ConstraintMetrics {
   uint64_t compiled = 0, cache_hits = 0, refused = 0;
   int64_t grammars = 0, grammar_bytes = 0;
   uint64_t masks = 0;
-  double mask_seconds = 0;  // making them, over all threads
-  double wait_seconds = 0;  // of threads that sample: for masks, or making them
+  double mask_seconds = 0;     // making them, over all threads
+  double wait_seconds = 0;     // of threads that sample: for masks, or making them
+  uint64_t forced_drafts = 0;  // tokens of forced text that were offered as drafts
+  uint64_t steps_saved = 0;    // of them those that came out: each saved its sequence a step
 };
 
 // Counters since the start; all but the last groups only grow.

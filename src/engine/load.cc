@@ -95,6 +95,7 @@ sched::SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const S
   out.admission_growth = options.admission_growth;
   out.overlap_depth = options.overlap;
   out.draft_tokens = options.draft_tokens;
+  out.forced_tokens = ForcedTokens(options, model);
   out.preempt_every = options.preempt_every;
   return out;
 }

@@ -40,6 +40,8 @@ base::Json ConstraintsJson(const ConstraintMetrics& c) {
   json["masks"] = c.masks;
   json["mask_seconds"] = c.mask_seconds;
   json["wait_seconds"] = c.wait_seconds;
+  json["forced_drafts"] = c.forced_drafts;
+  json["steps_saved"] = c.steps_saved;
   return json;
 }
 

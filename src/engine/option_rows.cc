@@ -50,6 +50,11 @@ std::vector<OptionRow> HonouredRows() {
        .help = "draft only as much as pays, by costs of steps that are measured at the first start "
                "and kept in ~/.cache/thalweg; false: whole blocks always",
        .fallback = "true"},
+      {.name = "forced-drafts",
+       .kind = OptionKind::kFlag,
+       .help = "text that so_args leave no choice about is drafted, where that pays (on the host's "
+               "processors alone); results are the same",
+       .fallback = "true"},
   };
 }
 

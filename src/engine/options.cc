@@ -84,6 +84,7 @@ void ReadCache(const OptionValues& values, EngineOptions* o) {
   o->draft_tokens = values.Integer("nextn");
   o->draft_varlen = values.Flag("mtp-varlen");
   o->draft_costs = values.Flag("draft-costs");
+  o->forced_drafts = values.Flag("forced-drafts");
 }
 
 void ReadService(const OptionValues& values, EngineOptions* o) {
@@ -144,6 +145,7 @@ void WriteCache(const EngineOptions& o, OptionValues* values) {
     SetNumber("mtp-varlen", o.draft_varlen, values);
     SetNumber("draft-costs", o.draft_costs, values);
   }
+  SetNumber("forced-drafts", o.forced_drafts, values);
 }
 
 void WriteService(const EngineOptions& o, OptionValues* values) {

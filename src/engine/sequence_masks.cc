@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -25,15 +26,14 @@ std::shared_ptr<const grammar::Mask> AllButEnds(const grammar::Vocabulary& vocab
 
 }  // namespace
 
-SequenceMasks::SequenceMasks(GrammarRef grammar, int32_t starts_after, MaskWorkers* workers,
-                             MaskTimes* times)
+SequenceMasks::SequenceMasks(GrammarRef grammar, int32_t starts_after, Shared shared)
     : grammar_(std::move(grammar)),
       starts_after_(starts_after),
-      workers_(workers),
-      times_(times),
+      shared_(shared),
       matcher_(grammar_),
       started_(starts_after < 0),
-      next_(exec::NextTokens{}) {}
+      next_(exec::NextTokens{}),
+      spelling_(shared_.forced->Usual()) {}
 
 void SequenceMasks::Prepare() {
   if (!started_) {
@@ -41,7 +41,7 @@ void SequenceMasks::Prepare() {
     return;
   }
   phase_ = Phase::kQueued;
-  workers_->Post(shared_from_this());
+  shared_.workers->Post(shared_from_this());
 }
 
 Status SequenceMasks::Take(int32_t token) {
@@ -60,44 +60,72 @@ Result<exec::NextTokens> SequenceMasks::NextOfGrammar() {
   exec::NextTokens next;
   TW_ASSIGN(next.mask, matcher_.NextMask());
   next.complete = matcher_.must_end();
-  times_->masks.fetch_add(1, std::memory_order_relaxed);
+  shared_.times->masks.fetch_add(1, std::memory_order_relaxed);
   return next;
 }
 
-Result<exec::NextTokens> SequenceMasks::Make() {
-  if (!next_.ok()) return next_;  // once failed, it stays so
-  for (const int32_t token : std::exchange(drawn_, {})) TW_TRY(Take(token));
-  return started_ ? NextOfGrammar() : next_;
+// Once failed, it stays so.
+void SequenceMasks::TakeDrawn() {
+  forced_.clear();
+  for (const int32_t token : std::exchange(drawn_, {})) {
+    if (!next_.ok()) return;
+    if (const Status taken = Take(token); !taken.ok()) next_ = taken;
+  }
+  if (!next_.ok() || !started_ || !shared_.forced->offers()) return;
+  auto forced = shared_.forced->Behind(&matcher_);
+  if (forced.ok()) forced_ = std::move(*forced);  // where it fails, so does the mask
 }
 
-// Whoever claims what is queued makes it, without the lock.
-void SequenceMasks::Finish(std::unique_lock<std::mutex>* lock) {
-  phase_ = Phase::kRunning;
+void SequenceMasks::Make() {
+  if (next_.ok() && started_) next_ = NextOfGrammar();
+}
+
+// What is to be done next, without the lock; false: nothing, or another thread is at it.
+bool SequenceMasks::Advance(std::unique_lock<std::mutex>* lock) {
+  if (phase_ != Phase::kQueued && phase_ != Phase::kTaken) return false;
+  const bool take = phase_ == Phase::kQueued;
+  phase_ = take ? Phase::kTaking : Phase::kMaking;
   lock->unlock();
   const uint64_t begin = Nanoseconds();
-  Result<exec::NextTokens> made = Make();
-  times_->make_ns.fetch_add(Nanoseconds() - begin, std::memory_order_relaxed);
+  take ? TakeDrawn() : Make();
+  shared_.times->make_ns.fetch_add(Nanoseconds() - begin, std::memory_order_relaxed);
   lock->lock();
-  next_ = std::move(made);
-  phase_ = Phase::kReady;
+  phase_ = take ? Phase::kTaken : Phase::kReady;
   ready_.notify_all();
+  return true;
 }
 
 void SequenceMasks::Work() {
   std::unique_lock lock(mutex_);
-  if (phase_ == Phase::kQueued) Finish(&lock);
+  while (Advance(&lock)) {
+  }
+}
+
+// The tokens alone are waited for; a worker that found them being taken is told again of the mask.
+std::vector<exec::ForcedDraft> SequenceMasks::Forced(int64_t most) {
+  std::vector<exec::ForcedDraft> drafts;
+  std::unique_lock lock(mutex_);
+  while (phase_ == Phase::kQueued || phase_ == Phase::kTaking) {
+    if (!Advance(&lock)) ready_.wait(lock);
+  }
+  offered_ = std::min(forced_.size(), static_cast<size_t>(std::max<int64_t>(most, 0)));
+  double survival = 1;
+  for (size_t i = 0; i < offered_; ++i)
+    drafts.push_back({forced_[i].token, survival *= spelling_.Of(forced_[i].spelling)});
+  const bool post = phase_ == Phase::kTaken;
+  lock.unlock();
+  if (post) shared_.workers->Post(shared_from_this());
+  return drafts;
 }
 
 Result<exec::NextTokens> SequenceMasks::Wait() {
   std::unique_lock lock(mutex_);
   if (phase_ == Phase::kReady) return next_;
   const uint64_t begin = Nanoseconds();
-  if (phase_ == Phase::kQueued) {
-    Finish(&lock);
-  } else {
-    ready_.wait(lock, [this] { return phase_ == Phase::kReady; });
+  while (phase_ != Phase::kReady) {
+    if (!Advance(&lock)) ready_.wait(lock);
   }
-  times_->wait_ns.fetch_add(Nanoseconds() - begin, std::memory_order_relaxed);
+  shared_.times->wait_ns.fetch_add(Nanoseconds() - begin, std::memory_order_relaxed);
   return next_;
 }
 
@@ -137,6 +165,9 @@ void SequenceMasks::Accept(std::span<const int32_t> tokens) {
   {
     const std::scoped_lock lock(mutex_);
     TW_CHECK(phase_ == Phase::kReady);
+    if (!forced_.empty()) shared_.forced->Observe(forced_, offered_, tokens, &spelling_);
+    forced_.clear();
+    offered_ = 0;
     size_t free = 0;
     while (!started_ && free < tokens.size() && tokens[free] != starts_after_) ++free;
     taken_ += static_cast<int64_t>(free);
@@ -144,7 +175,7 @@ void SequenceMasks::Accept(std::span<const int32_t> tokens) {
     if (drawn_.empty()) return;
     phase_ = Phase::kQueued;
   }
-  workers_->Post(shared_from_this());
+  shared_.workers->Post(shared_from_this());
 }
 
 // The matcher is where the sequence was when it lost its slot: the scheduler waits for every token

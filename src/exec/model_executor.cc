@@ -72,8 +72,9 @@ ModelExecutor::~ModelExecutor() {
 
 Status ModelExecutor::SetDrafts(const DraftOptions& options) {
   speculation_.reset();
-  if (options.drafts == 0) return {};
-  if (!model_->has_draft()) return base::Unsupported("the model was loaded without a draft module");
+  if (options.drafts == 0 && !options.forced) return {};
+  if (options.drafts > 0 && !model_->has_draft())
+    return base::Unsupported("the model was loaded without a draft module");
   speculation_ = std::make_unique<Speculation>(model_.get(), options);
   return {};
 }

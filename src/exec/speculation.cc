@@ -14,13 +14,28 @@ sampling::TokenMask MaskOf(const NextTokens& next) {
   return mask;
 }
 
+// Forced text takes the place of drafts that say something else, and stands before those that agree
+// with all of it. Returns how many are to be verified then, of `drafted` and `forced_length`.
+int64_t PutForced(std::span<const ForcedDraft> forced, int64_t forced_length, int64_t drafted,
+                  std::vector<int32_t>* block, std::vector<float>* confidences) {
+  const auto same = [](const ForcedDraft& f, int32_t token) { return f.token == token; };
+  if (block->size() > forced.size() &&
+      std::equal(forced.begin(), forced.end(), block->begin() + 1, same))
+    return std::max(forced_length, drafted);
+  block->resize(1);
+  for (const ForcedDraft& f : forced) block->push_back(f.token);
+  confidences->clear();
+  return forced_length;
+}
+
 }  // namespace
 
 Speculation::Speculation(model::Model* model, DraftOptions options)
     : model_(model),
       options_(std::move(options)),
-      slots_(static_cast<size_t>(model->options().max_sequences)) {
-  if (!options_.costs.has_value()) return;
+      slots_(static_cast<size_t>(model->options().max_sequences)),
+      forced_({.always = options_.always, .costs = options_.costs}) {
+  if (options_.drafts == 0 || !options_.costs.has_value()) return;
   planner_.emplace(spec::CostTable(*options_.costs),
                    spec::PlannerOptions{.slots = static_cast<size_t>(options_.drafts),
                                         .variable = options_.variable,
@@ -91,15 +106,39 @@ void Speculation::Plan(uint64_t step, std::span<const DraftEntry> entries, int64
   }
   lengths_ = most_;
   if (planner_.has_value()) ChooseLengths(step, entries, other_rows);
-  const auto vocab = static_cast<size_t>(model_->config().vocab_size);
+  PlanForced(entries, other_rows);
+  for (size_t i = 0; i < entries.size(); ++i) Settle(entries[i], i);
+}
+
+void Speculation::PlanForced(std::span<const DraftEntry> entries, int64_t other_rows) {
+  decodes_alone_ = other_rows == 0;
+  asked_.assign(entries.size(), {});
+  spec::StepLoad load = {.other_rows = other_rows};
   for (size_t i = 0; i < entries.size(); ++i) {
-    const auto length = static_cast<size_t>(std::min(lengths_[i], most_[i]));
-    runs_[i].block.resize(1 + length);
-    const std::vector<float>& logits = At(entries[i]).block.logits;
-    const bool law = runs_[i].rule == spec::Rule::kRejection && length > 0;
-    runs_[i].logits =
-        law ? std::span<const float>(logits).first(length * vocab) : std::span<const float>();
+    const DraftEntry& e = entries[i];
+    (e.decodes ? load.sequences : load.other_samples) += 1;
+    load.other_rows += std::min(lengths_[i], most_[i]);
+    decodes_alone_ = decodes_alone_ && e.decodes;
+    if (options_.forced && e.decodes) asked_[i] = {.masks = e.masks, .most = e.most};
   }
+  forced_.Plan(*model_->options().team, asked_, load);
+}
+
+// What of its block an entry verifies.
+void Speculation::Settle(const DraftEntry& e, size_t index) {
+  Run& run = runs_[index];
+  int64_t length = std::min(lengths_[index], most_[index]);
+  const auto forced = forced_.drafts(index);
+  if (!forced.empty())
+    length = PutForced(forced, forced_.length(index), length, &run.block, &run.confidences);
+  run.block.resize(1 + static_cast<size_t>(length));
+  run.certain = std::min(length, static_cast<int64_t>(forced.size()));
+  run.logits = {};
+  if (run.rule != spec::Rule::kRejection || length == run.certain) return;
+  const int64_t vocab = model_->config().vocab_size;
+  run.logits = std::span<const float>(At(e).block.logits)
+                   .subspan(static_cast<size_t>(run.certain * vocab),
+                            static_cast<size_t>((length - run.certain) * vocab));
 }
 
 void Speculation::JudgeOne(const DraftEntry& e, std::span<float> logits, Run* run,
@@ -119,6 +158,7 @@ void Speculation::JudgeOne(const DraftEntry& e, std::span<float> logits, Run* ru
   const spec::VerifyBlock block = {.logits = logits,
                                    .rows = static_cast<int64_t>(run->block.size()),
                                    .drafts = drafts,
+                                   .certain = run->certain,
                                    .draft_logits = run->logits,
                                    .masks = masks,
                                    .processor = e.processor,
@@ -163,8 +203,17 @@ void Speculation::Request(const DraftEntry& e, size_t index) {
   requested_.push_back(index);
 }
 
+// What the step has cost, up to here.
+void Speculation::NoteStep(size_t entries) {
+  int64_t rows = 0;
+  for (size_t i = 0; i < entries; ++i) rows += static_cast<int64_t>(runs_[i].block.size());
+  if (rows > 0) forced_.Ran(rows);
+}
+
 Status Speculation::DraftNext(std::span<const DraftEntry> entries,
                               std::span<const uint8_t> goes_on) {
+  if (decodes_alone_) NoteStep(entries.size());
+  if (options_.drafts == 0) return {};
   requests_.clear();
   requested_.clear();
   const auto most =
@@ -205,8 +254,9 @@ void Speculation::Observe(std::span<const DraftEntry> entries) {
   for (size_t i = 0; i < entries.size(); ++i) {
     const spec::DraftBlock& next = At(entries[i]).block;
     const Run& run = runs_[i];
+    const int64_t drafts = static_cast<int64_t>(run.block.size()) - 1;
     outcomes.push_back({.sequence = entries[i].sequence,
-                        .verified = static_cast<int64_t>(run.block.size()) - 1,
+                        .verified = run.confidences.empty() ? 0 : drafts,
                         .accepted = run.accepted.drafts,
                         .verified_confidences = run.confidences,
                         .next_confidences = next.sequence != 0

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "exec/forced_drafts.h"
 #include "exec/token_masks.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
@@ -20,7 +21,9 @@
 namespace thalweg::exec {
 
 struct DraftOptions {
-  int64_t drafts = 0;     // of a block, at most; 0: no speculation
+  int64_t drafts = 0;     // of a block, at most; 0: the draft module is not used
+  bool forced = false;    // forced text of constrained sequences is drafted
+  bool always = false;    // forced text whether it pays or not
   bool variable = false;  // how many are verified depends on confidences and costs
   // What steps cost; nothing: every block is made and verified whole.
   std::optional<spec::CostProfile> costs = {};
@@ -42,7 +45,7 @@ struct DraftEntry {
 
 class Speculation {
  public:
-  // Of a model that has a draft module; not owned.
+  // Of a model that has a draft module, if it is used; not owned.
   Speculation(model::Model* model, DraftOptions options);
 
   void Begin(int32_t slot, uint64_t sequence, bool seeded);
@@ -76,16 +79,20 @@ class Speculation {
     std::span<const float> logits = {};   // of the drafter, for the drafts to verify
     spec::Rule rule = spec::Rule::kTarget;
     int64_t position = 0;  // of the token behind the anchor
+    int64_t certain = 0;   // drafts to verify that are forced text
     bool draft = true;     // make a block behind the step
     spec::Accepted accepted = {};
   };
 
   Slot& At(const DraftEntry& e) { return slots_[static_cast<size_t>(e.slot)]; }
   void ReadBlock(const DraftEntry& entry, Run* run);
+  void PlanForced(std::span<const DraftEntry> entries, int64_t other_rows);
+  void Settle(const DraftEntry& entry, size_t index);
   void ChooseLengths(uint64_t step, std::span<const DraftEntry> entries, int64_t other_rows);
   void JudgeOne(const DraftEntry& entry, std::span<float> logits, Run* run,
                 sampling::Scratch* scratch, spec::LawBuffers* buffers) const;
   void Request(const DraftEntry& entry, size_t index);
+  void NoteStep(size_t entries);
   void StoreBlocks(std::span<const DraftEntry> entries);
   void Observe(std::span<const DraftEntry> entries);
 
@@ -93,10 +100,13 @@ class Speculation {
   DraftOptions options_;
   std::optional<spec::DraftPlanner> planner_;
   std::vector<Slot> slots_;
+  ForcedDrafts forced_;
   uint64_t step_ = 0;
   bool draft_context_ = true;
-  std::vector<Run> runs_;  // by entry; their memory serves again
+  bool decodes_alone_ = true;  // no rows of prompts in the step
+  std::vector<Run> runs_;      // by entry; their memory serves again
   std::vector<int32_t> most_, lengths_;
+  std::vector<ForcedDrafts::Asked> asked_;
   std::vector<double> survivals_;
   std::vector<model::DraftRequest> requests_;
   std::vector<size_t> requested_;  // entries of requests_

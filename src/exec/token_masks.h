@@ -21,14 +21,24 @@ struct NextTokens {
   bool complete = false;
 };
 
-// Of one sequence. Called by one thread, in the order Begin, then Wait (or WaitAlong) and Accept in
-// turn.
+// A token that the constraint leaves no choice about, or hardly any: its text must come, but other
+// tokens may spell it.
+struct ForcedDraft {
+  int32_t token = 0;
+  double survival = 1;  // chance that it comes out, and all before it
+};
+
+// Of one sequence. Called by one thread, in the order Begin, then Forced (or not), Wait (or
+// WaitAlong) and Accept in turn.
 class TokenMasks {
  public:
   virtual ~TokenMasks() = default;
   // The sequence begins on a slot, or begins again after a preemption: `output` is what it has
   // generated so far. Errors are those of the sequence.
   virtual Status Begin(std::span<const int32_t> output) = 0;
+  // Drafts for the positions behind everything that was accepted, at most so many: a function of
+  // these tokens and of what came out before. Does not wait for masks.
+  virtual std::vector<ForcedDraft> Forced(int64_t /*most*/) { return {}; }
   // For the token behind everything that was accepted. Waits for it, or makes it on this thread
   // when nobody has begun to. An error (the grammar's budget is used up) ends the sequence.
   virtual Result<NextTokens> Wait() = 0;

@@ -145,6 +145,20 @@ Result<std::string> Grammar::Automaton::ForcedBytes(int32_t state, int64_t most)
   return Run([&] { return Forced(state, most); });
 }
 
+Result<int32_t> Grammar::Automaton::ForcedToken(int32_t state) {
+  return Run([&]() -> int32_t {
+    const Rows::Closure* closure = rows_->ClosureOf(state);
+    if (closure == nullptr || rows_->accepts(state) || !closure->live.empty()) return -1;
+    int32_t forced = -1;
+    for (const Item& item : closure->tokens) {
+      const int32_t token = rows_->TokenOf(item);
+      if (forced >= 0 && token != forced) return -1;
+      forced = token;
+    }
+    return forced;
+  });
+}
+
 std::string Grammar::Automaton::Forced(int32_t state, int64_t most) {
   std::string forced;
   while (static_cast<int64_t>(forced.size()) < most && !rows_->accepts(state)) {

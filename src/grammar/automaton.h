@@ -50,6 +50,7 @@ class Grammar::Automaton {
   };
   Result<Steps> TryAll(int32_t state, std::span<const int32_t> tokens);
   Result<std::string> ForcedBytes(int32_t state, int64_t most);
+  Result<int32_t> ForcedToken(int32_t state);
 
   int64_t bytes();
   int64_t states() const;

@@ -94,4 +94,9 @@ Result<std::string> Matcher::ForcedBytes(int64_t most) {
   return automaton().ForcedBytes(states_.back(), most);
 }
 
+Result<int32_t> Matcher::ForcedToken() {
+  if (ended()) return -1;
+  return automaton().ForcedToken(states_.back());
+}
+
 }  // namespace thalweg::grammar

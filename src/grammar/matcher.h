@@ -61,6 +61,7 @@ class Matcher {
   // Takes back the newest `tokens` accepted ones, an end token included; as many as there are.
   void Rollback(int64_t tokens);
 
+  const Vocabulary& vocabulary() const { return grammar_->vocabulary(); }
   int64_t accepted() const;  // tokens so far
   bool can_end() const;      // the text is complete as it is
   bool ended() const;        // an end token has been accepted
@@ -68,6 +69,9 @@ class Matcher {
   // The bytes that must come next whatever is chosen (empty: there is a choice, or an end is
   // possible); at most `most` of them.
   Result<std::string> ForcedBytes(int64_t most);
+  // The token without bytes that must come next, where no bytes may; < 0: there is a choice, or an
+  // end is possible.
+  Result<int32_t> ForcedToken();
 
  private:
   Grammar::Automaton& automaton() const { return grammar_->automaton(); }

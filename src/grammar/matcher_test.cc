@@ -179,6 +179,21 @@ TEST(Matcher, ForcedBytesAreThoseWithoutAChoice) {
   EXPECT_EQ(matcher.ForcedBytes(100).value(), "");
 }
 
+TEST(Matcher, ATokenIsForcedWhereNothingElseMayCome) {
+  Rules rules;
+  const int32_t start = rules.NewRule("start");
+  const int32_t first = rules.NewRule("first");
+  rules.AddAlternative(first, {Rules::Token(3)});
+  rules.AddAlternative(start, {Rules::Of(first), rules.Literal("x")});
+  rules.AddAlternative(start, {Rules::Token(3), Rules::Token(4)});
+  Matcher matcher(Make(std::move(rules)));
+  EXPECT_EQ(matcher.ForcedToken().value(), 3);
+  ASSERT_TRUE(matcher.Accept(3).value());
+  EXPECT_LT(matcher.ForcedToken().value(), 0);  // 4, or "x"
+  ASSERT_TRUE(matcher.Accept(4).value());
+  EXPECT_LT(matcher.ForcedToken().value(), 0);  // the end
+}
+
 TEST(Matcher, AnEmptyLanguageIsAnError) {
   Rules rules;
   const int32_t start = rules.NewRule("start");

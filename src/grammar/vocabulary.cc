@@ -175,5 +175,6 @@ std::string_view Vocabulary::bytes_of(int32_t token) const {
 }
 bool Vocabulary::special(int32_t token) const { return bytes_of(token).empty(); }
 std::span<const int32_t> Vocabulary::end_tokens() const { return data_->end_tokens; }
+bool Vocabulary::HasLonger(std::string_view bytes) const { return trie_->whole.HasLonger(bytes); }
 
 }  // namespace thalweg::grammar

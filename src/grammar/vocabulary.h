@@ -32,6 +32,8 @@ class Vocabulary {
   std::string_view bytes_of(int32_t token) const;
   bool special(int32_t token) const;
   std::span<const int32_t> end_tokens() const;
+  // Whether some token's bytes begin with these, and go on.
+  bool HasLonger(std::string_view bytes) const;
 
   struct Trie;  // vocabulary_trie.h: for the automaton alone
   const Trie& trie() const { return *trie_; }

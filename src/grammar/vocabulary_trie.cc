@@ -101,6 +101,19 @@ ByteTrie ByteTrie::Of(std::vector<Entry> entries) {
   return builder.Finish();
 }
 
+bool ByteTrie::HasLonger(std::string_view bytes) const {
+  size_t parent = 0;
+  for (const char c : bytes) {
+    const auto end = static_cast<size_t>(nodes[parent].skip);
+    size_t child = parent + 1;
+    while (child < end && nodes[child].byte != static_cast<uint8_t>(c))
+      child = static_cast<size_t>(nodes[child].skip);
+    if (child >= end) return false;
+    parent = child;
+  }
+  return static_cast<size_t>(nodes[parent].skip) > parent + 1;
+}
+
 int32_t Alphabet::CharacterBytes(std::string_view text) const {
   if (text.empty()) return 0;
   if (static_cast<uint8_t>(text[0]) < 0x80) return ascii.Has(static_cast<uint8_t>(text[0])) ? 1 : 0;

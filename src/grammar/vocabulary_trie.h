@@ -32,6 +32,8 @@ struct ByteTrie {
   static ByteTrie Of(std::vector<Entry> entries);
 
   int32_t size() const { return static_cast<int32_t>(nodes.size()) - 1; }
+  // Whether a string begins with `bytes`, and goes on.
+  bool HasLonger(std::string_view bytes) const;
   // Of the node and its subtree: [first, last) in `tokens`.
   int32_t FirstToken(int32_t node) const { return nodes[static_cast<size_t>(node)].first_token; }
 

@@ -96,7 +96,7 @@ Match Scheduler::State::FindMatch(const Sequence& s) const {
 int64_t Scheduler::State::BlocksToReserve(const Sequence& s) const {
   const auto left = static_cast<double>(s.end_tokens - s.known_tokens());
   const auto growth = static_cast<int64_t>(std::ceil(options.admission_growth * left));
-  const int64_t ahead = (options.overlap_depth + 1) * (1 + options.draft_tokens) - 1;
+  const int64_t ahead = (options.overlap_depth + 1) * (1 + MostDrafts(s)) - 1;
   const int64_t rows = s.known_tokens() + growth + ahead;
   return base::CeilDiv(std::min(rows, s.row_limit()), cache::kBlockTokens);
 }

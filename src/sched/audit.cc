@@ -58,7 +58,7 @@ Status Scheduler::State::AuditSequence(const Sequence& s) const {
   };
   if (s.phase == Phase::kWaiting) return wrong("runs and waits");
   const auto table = static_cast<int64_t>(s.blocks.size()) * cache::kBlockTokens;
-  const int64_t behind = options.draft_tokens > 0 ? s.plans_in_flight : 0;
+  const int64_t behind = MostDrafts(s) > 0 ? s.plans_in_flight : 0;
   if (s.reach() > table) return wrong("has rows without a block");
   if (!s.broken && s.planned - behind > s.row_limit()) return wrong("has rows behind its end");
   if (!s.broken && s.planned > s.retired + s.ahead)

@@ -67,5 +67,31 @@ TEST_P(Drafts, ShareTheRowsOfAStep) {
   EXPECT_GT(bench.scheduler.stats().accepted, 100u);
 }
 
+// Constrained sequences alone have drafts when those are of forced text.
+TEST_P(Drafts, OfForcedTextAreThoseOfConstrainedSequences) {
+  SchedulerOptions o = WithDrafts(GetParam());
+  o.draft_tokens = 0;
+  o.forced_tokens = 11;
+  Bench bench(o);
+  for (uint64_t i = 1; i <= 2; ++i) {
+    Request r = MakeRequest(i, 30, 200, 0, static_cast<int32_t>(i));
+    r.sampling.constrained = i == 1;
+    bench.Submit(r);
+  }
+  int64_t most = 0;
+  while (bench.Plan() || bench.Advance()) {
+    for (const step::SequenceRows& rows : bench.plan.rows) {
+      if (rows.known_tokens) continue;
+      if (rows.sequence == 1) {
+        most = std::max<int64_t>(most, rows.count);
+      } else {
+        EXPECT_EQ(rows.count, 1);
+      }
+    }
+  }
+  EXPECT_EQ(most, 12);
+  bench.ExpectNaive();
+}
+
 }  // namespace
 }  // namespace thalweg::sched

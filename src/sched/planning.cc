@@ -55,22 +55,34 @@ int64_t Scheduler::State::DecodeBudget() const {
       !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != room_epoch;
   const bool wanted = under_way > 0 || may_begin;
   if (wanted && crowded && next_number % 2 == 0) return options.max_rows - share;
-  if (!wanted || options.draft_tokens == 0) return options.max_rows;
-  return std::clamp(decodes, options.max_rows - share, options.max_rows);
+  if (!wanted || std::max(options.draft_tokens, options.forced_tokens) == 0)
+    return options.max_rows;
+  // Forced text is there now and then: prompts do not leave it more than a share of their own.
+  const int64_t drafts = options.draft_tokens > 0 ? options.max_rows : decodes + share;
+  return std::clamp(decodes, std::min(options.max_rows - share, drafts), options.max_rows);
 }
 
-// Rows of one decoding sequence: drafts share what is left when each has one.
-int64_t Scheduler::State::DecodeWidth(int64_t budget) const {
-  if (options.draft_tokens == 0) return 1;
-  const int64_t decodes = static_cast<int64_t>(running.size()) - draining - PrefillsUnderWay();
-  const int64_t each = decodes > 0 ? budget / decodes : 1;
-  return std::clamp<int64_t>(each, 1, 1 + options.draft_tokens);
+int64_t Scheduler::State::MostDrafts(const Sequence& s) const {
+  if (!s.request.sampling.constrained) return options.draft_tokens;
+  return std::max(options.draft_tokens, options.forced_tokens);
+}
+
+// What is left of the rows when each decoding sequence has one, shared by those that draft.
+int64_t Scheduler::State::DraftsEach(int64_t budget) const {
+  if (std::max(options.draft_tokens, options.forced_tokens) == 0) return 0;
+  int64_t decodes = 0, drafting = 0;
+  for (const Sequence* s : running) {
+    if (s == nullptr || s->phase != Phase::kRunning || s->prefilling()) continue;
+    ++decodes;
+    drafting += MostDrafts(*s) > 0 ? 1 : 0;
+  }
+  return drafting > 0 ? std::max<int64_t>(0, budget - decodes) / drafting : 0;
 }
 
 // Returns what is left of the budget. Those that found no place are the first of the next plan.
 int64_t Scheduler::State::PlanDecodes(int64_t budget) {
   const size_t count = running.size();
-  const int64_t width = DecodeWidth(budget);
+  const int64_t drafts = DraftsEach(budget);
   if (decode_cursor >= count) decode_cursor = 0;
   size_t at = decode_cursor;
   for (size_t i = 0; i < count; ++i) {
@@ -81,7 +93,7 @@ int64_t Scheduler::State::PlanDecodes(int64_t budget) {
         decode_cursor = at;
         return 0;
       }
-      budget -= PlanDecode(s, std::min(width, budget));
+      budget -= PlanDecode(s, std::min(1 + std::min(drafts, MostDrafts(*s)), budget));
     }
     at = at + 1 == count ? 0 : at + 1;
   }
@@ -154,7 +166,7 @@ PlannedRows* Scheduler::State::PlanRows(Sequence* s, int64_t count, bool known, 
                         .sample = sample,
                         .new_blocks_begin = begin,
                         .new_blocks_count = static_cast<int32_t>(plan->blocks.size()) - begin});
-  const bool drafts = !known && options.draft_tokens > 0;
+  const bool drafts = !known && MostDrafts(*s) > 0;
   s->planned += drafts ? 1 : count;
   s->ahead += count;
   ++s->plans_in_flight;

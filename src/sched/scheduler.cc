@@ -65,6 +65,7 @@ Status Scheduler::Check(const SchedulerOptions& o) {
   TW_TRY(CheckRange("max_prefills", o.max_prefills, 1, kMaxSequences));
   TW_TRY(CheckRange("ageing_steps", o.ageing_steps, 1, kMaxAgeingSteps));
   TW_TRY(CheckRange("draft_tokens", o.draft_tokens, 0, kMaxDraftTokens));
+  TW_TRY(CheckRange("forced_tokens", o.forced_tokens, 0, kMaxDraftTokens));
   TW_TRY(CheckRange("overlap_depth", o.overlap_depth, 0, kMaxOverlapDepth));
   return CheckReach(o.reach);
 }

@@ -39,6 +39,7 @@ struct SchedulerOptions {
   int64_t max_prefills = 8;    // prompts under way at a time
   int64_t ageing_steps = 256;  // waiting so long is worth one level of priority
   int64_t draft_tokens = 0;    // most drafts behind the newest token of a decoding sequence
+  int64_t forced_tokens = 0;   // of a constrained one, where that is more: text that must come
   int64_t overlap_depth = 1;   // plans that may be under way beside the one that is planned
   uint64_t preempt_every = 0;  // testing: a pseudo-random running sequence is preempted about
                                // every so many plans; 0: never

@@ -56,6 +56,7 @@ SchedulerOptions RandomOptions(Random* r) {
   o.ageing_steps = r->Of({1, 16, 256});
   o.overlap_depth = r->Below(4);
   o.draft_tokens = r->OneIn(2) ? 0 : 1 + r->Below(7);
+  o.forced_tokens = r->OneIn(2) ? 0 : 1 + r->Below(12);
   o.preempt_every = r->OneIn(2) ? 0 : static_cast<uint64_t>(1 + r->Below(12));
   return o;
 }
@@ -72,6 +73,7 @@ Request RandomRequest(Random* r, uint64_t number) {
   request.max_tokens = 1 + r->Below(r->OneIn(4) ? 120 : 12);
   request.sampling.seed = static_cast<uint64_t>(r->Below(3));
   if (r->OneIn(2)) request.sampling.end_tokens = {3};
+  request.sampling.constrained = r->OneIn(2);
   if (r->OneIn(20)) request.sampling.prompt_logprobs = 0;
   const bool compact = r->OneIn(2) && request.sampling.prompt_logprobs < 0;
   request.decoder_from = compact ? std::max<int64_t>(0, length - 40) : 0;

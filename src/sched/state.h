@@ -61,7 +61,8 @@ struct Scheduler::State {
   bool NextPlan(step::StepPlan* plan);
   int64_t DecodeBudget() const;
   int64_t PrefillsUnderWay() const;
-  int64_t DecodeWidth(int64_t budget) const;
+  int64_t DraftsEach(int64_t budget) const;
+  int64_t MostDrafts(const Sequence& s) const;
   int64_t PlanDecodes(int64_t budget);
   int64_t PlanDecode(Sequence* s, int64_t most);
   int64_t PlanPrefills(int64_t budget);

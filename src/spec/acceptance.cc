@@ -38,7 +38,7 @@ class Rejection {
   int32_t Draw(std::span<const float> logits, Entry best) const {
     const Law target(logits, best, params_, &b_.choose);
     const int32_t draft = block_.drafts[row_];
-    if (block_.draft_logits.empty()) {
+    if (block_.draft_logits.empty() || row_ < certain()) {
       if (Passes(target.Log(draft), 0)) return draft;
       ResidualOf(target, draft, &b_.residual);
       return DrawOther();
@@ -51,13 +51,15 @@ class Rejection {
 
  private:
   int64_t position() const { return block_.position + static_cast<int64_t>(row_); }
+  size_t certain() const { return static_cast<size_t>(block_.certain); }
 
   int32_t DrawOther() const {
     return DrawByWeight(b_.residual, params_.seed, position(), NoisePurpose::kResidual);
   }
 
   Law DraftLaw(size_t vocab) const {
-    const std::span<const float> logits = block_.draft_logits.subspan(row_ * vocab, vocab);
+    const std::span<const float> logits =
+        block_.draft_logits.subspan((row_ - certain()) * vocab, vocab);
     return Law(logits, sampling::Summarise(logits).best, params_, &b_.choose);
   }
 
@@ -98,7 +100,9 @@ void CheckBlock(const VerifyBlock& block, size_t vocab) {
   const auto rows = static_cast<size_t>(block.rows);
   TW_CHECK_EQ(block.logits.size(), rows * vocab);
   TW_CHECK_LE(block.drafts.size(), rows);
-  TW_CHECK(block.draft_logits.empty() || block.draft_logits.size() == block.drafts.size() * vocab);
+  TW_CHECK(block.certain >= 0 && static_cast<size_t>(block.certain) <= block.drafts.size());
+  const size_t drawn = block.drafts.size() - static_cast<size_t>(block.certain);
+  TW_CHECK(block.draft_logits.empty() || block.draft_logits.size() == drawn * vocab);
 }
 
 }  // namespace

@@ -44,8 +44,10 @@ struct VerifyBlock {
   // drafts[k] is for the token behind row k; at most `rows` of them. With fewer than rows the row
   // behind the last has a token of its own (the bonus).
   std::span<const int32_t> drafts = {};
-  // [drafts, vocab]: the drafter's, from which DrawDraft drew under kRejection. Empty: drafts came
-  // with certainty (an argmax, forced text).
+  // The first of them came with certainty, as a function of the history (forced text).
+  int64_t certain = 0;
+  // [drafts - certain, vocab]: the drafter's, from which DrawDraft drew the others under
+  // kRejection. Empty: they came with certainty, too (an argmax).
   std::span<const float> draft_logits = {};
   std::span<const sampling::TokenMask> masks =
       {};                                          // empty, or one for each row that can be reached
