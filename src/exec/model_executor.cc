@@ -18,8 +18,6 @@ double Now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-constexpr size_t kMostFlights = 2;
-
 // Whether a device's choice has the bits of the sampler's for a sequence: nothing beside the
 // temperature has a say, and nobody wants more than the token.
 bool DeviceMayChoose(const sampling::SequenceState& state) {
@@ -27,7 +25,7 @@ bool DeviceMayChoose(const sampling::SequenceState& state) {
   const bool greedy = p.temperature < sampling::kGreedyBelow || p.top_k == 1;
   const bool cut = !greedy && (p.top_k > 0 || p.top_p < 1 || p.min_p > 0);
   return !cut && !state.changes_logits() && p.thinking_budget < 0 && p.logprobs < 0 &&
-         !p.constrained && p.logits_processor.empty();
+         p.logits_processor.empty();
 }
 
 kernels::ChooseRow ChoiceOf(const sampling::SequenceState& state, int64_t position, int32_t slot) {
@@ -45,12 +43,12 @@ int64_t PromptRows(const StepPlan& plan) {
   return rows;
 }
 
-// Rows of a prompt whose every token's log-probability was asked for.
-bool WantsPromptLogprobs(const SequenceRows& rows, const sampling::SequenceState& state) {
+}  // namespace
+
+bool ModelExecutor::WantsPromptLogprobs(const SequenceRows& rows,
+                                        const sampling::SequenceState& state) {
   return state.params().prompt_logprobs >= 0 && rows.start < state.prompt_tokens();
 }
-
-}  // namespace
 
 Result<std::unique_ptr<ModelExecutor>> ModelExecutor::Create(
     const checkpoint::Checkpoint& checkpoint, model::ModelOptions options) {
@@ -72,10 +70,17 @@ ModelExecutor::~ModelExecutor() {
 
 Status ModelExecutor::SetDrafts(const DraftOptions& options) {
   speculation_.reset();
+  device_drafts_.reset();
   if (options.drafts == 0 && !options.forced) return {};
   if (options.drafts > 0 && !model_->has_draft())
     return base::Unsupported("the model was loaded without a draft module");
-  speculation_ = std::make_unique<Speculation>(model_.get(), options);
+  if (model_->CanLaunch(1)) {
+    device_drafts_ = std::make_unique<DeviceDrafts>(model_.get(), options);
+    block_tokens_.assign(
+        slots_.size() * static_cast<size_t>(1 + model_->config().dspark_block_size), 0);
+  } else {
+    speculation_ = std::make_unique<Speculation>(model_.get(), options);
+  }
   return {};
 }
 
@@ -111,6 +116,7 @@ void ModelExecutor::Close(int32_t number) {
   Slot& s = slot(number);
   if (s.open) model_->pool().Close(s.id);
   if (s.open && speculation_ != nullptr) speculation_->End(number);
+  if (s.open && device_drafts_ != nullptr) device_drafts_->End(number);
   s = {};
 }
 
@@ -130,6 +136,7 @@ Status ModelExecutor::Open(const step::SequenceStart& start, Slot* slot) {
   slot->row_limit = start.end_tokens - 1;
   if (speculation_ != nullptr)
     speculation_->Begin(start.slot, start.sequence, start.sampling.seeded);
+  if (device_drafts_ != nullptr) device_drafts_->Begin(start.slot, start.sequence);
   TW_TRY(FindProcessor(start.sampling.logits_processor, slot));
   TW_TRY(BeginMasks(start, slot));
   TW_TRY(sampling::Validate(start.sampling, model_->config().vocab_size));
@@ -195,6 +202,19 @@ void ModelExecutor::AddDraftEntry(const SequenceRows& rows, Running* running) {
        .most = rows.known_tokens ? 0 : running->count - 1});
 }
 
+void ModelExecutor::AddDeviceEntry(const SequenceRows& rows, Running* running) {
+  if (device_drafts_ == nullptr || !running->on_device) return;
+  const Slot& s = slot(rows.slot);
+  const int64_t known = static_cast<int64_t>(s.state->tokens().size()) + s.device_pending;
+  running->entry_of_drafts = device_entries_.size();
+  device_entries_.push_back({.slot = rows.slot,
+                             .sequence = rows.sequence,
+                             .position = known - 1,
+                             .decodes = !rows.known_tokens,
+                             .tokens_left = s.row_limit + 1 - known,
+                             .most = rows.known_tokens ? 0 : running->count - 1});
+}
+
 Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry, bool launch) {
   const SequenceRows& rows = plan.rows[entry];
   TW_TRY(CheckRows(rows));
@@ -210,7 +230,9 @@ Status ModelExecutor::AddEntry(const StepPlan& plan, size_t entry, bool launch) 
                   .on_device = launch && rows.sample && DeviceMayChoose(*s.state),
                   .newest = s.device_pending > 0};
   if (running.count < 1) return {};
+  running.masked = running.on_device && s.masks != nullptr;
   AddDraftEntry(rows, &running);
+  AddDeviceEntry(rows, &running);
   if (!rows.known_tokens) running.count = 1;
   running_.push_back(running);
   return {};
@@ -231,32 +253,79 @@ model::LogitRows ModelExecutor::LogitsWanted(const SequenceRows& rows, const Run
   return rows.sample ? model::LogitRows::kLast : model::LogitRows::kNone;
 }
 
+// Whether a row brings drafts with it.
+bool ModelExecutor::Verifies(const SequenceRows& rows, const Running& running) const {
+  if (rows.known_tokens || running.entry_of_drafts == Running::kNoDrafts) return false;
+  if (running.on_device) return device_drafts_->verify(running.entry_of_drafts) > 0;
+  return speculation_->Block(running.entry_of_drafts).size() > 1;
+}
+
+bool ModelExecutor::DraftContext() const {
+  if (device_drafts_ != nullptr) return device_drafts_->context();
+  return speculation_ == nullptr || speculation_->draft_context();
+}
+
+// A block of which the host knows no more than the anchor, and that perhaps not.
+std::span<const int32_t> ModelExecutor::DeviceBlock(const SequenceRows& rows,
+                                                    const Running& running) {
+  const auto each = static_cast<size_t>(1 + model_->config().dspark_block_size);
+  const auto block = std::span(block_tokens_).subspan(running.entry_of_drafts * each, each);
+  if (!running.newest) block.front() = slot(rows.slot).state->tokens().back();
+  return block.first(static_cast<size_t>(1 + device_drafts_->verify(running.entry_of_drafts)));
+}
+
+// What the device alone knows, and what it is to choose.
+void ModelExecutor::AddDeviceParts(const SequenceRows& rows, Running* running,
+                                   model::Chunk* chunk) {
+  if (running->newest) chunk->newest_slot = rows.slot;
+  if (!running->on_device) return;
+  if (running->verifies) chunk->drafts_at = model_->DraftsAt(rows.slot);
+  chunk->choose = ChoiceOf(*slot(rows.slot).state, running->first_token(), rows.slot);
+  running->drafts_behind = running->entry_of_drafts != Running::kNoDrafts &&
+                           device_drafts_->draft(running->entry_of_drafts);
+  if (running->drafts_behind && !running->verifies)
+    device_drafts_->Stands(rows.slot, running->end());
+}
+
 void ModelExecutor::AddChunk(const SequenceRows& rows, Running* running) {
   const Slot& s = slot(rows.slot);
-  running->verifies = !rows.known_tokens && running->entry_of_drafts != Running::kNoDrafts &&
-                      speculation_->Block(running->entry_of_drafts).size() > 1;
+  running->verifies = Verifies(rows, *running);
   model::Chunk chunk{.sequence = s.id,
-                     .tokens = TokensOf(rows, *running),
+                     .tokens = running->verifies && running->on_device ? DeviceBlock(rows, *running)
+                                                                       : TokensOf(rows, *running),
                      .decoder_from = s.decoder_from,
                      .logits = LogitsWanted(rows, *running),
-                     .draft_context = speculation_ == nullptr || speculation_->draft_context()};
+                     .draft_context = DraftContext()};
   running->count = static_cast<int64_t>(chunk.tokens.size());
   running->logits = chunk.logits == model::LogitRows::kAll    ? running->count
                     : chunk.logits == model::LogitRows::kLast ? 1
                                                               : 0;
-  if (running->newest) chunk.newest_slot = rows.slot;
-  if (running->on_device) chunk.choose = ChoiceOf(*s.state, running->end(), rows.slot);
+  AddDeviceParts(rows, running, &chunk);
+  draft_behind_.push_back(running->drafts_behind ? 1 : 0);
   chunks_.push_back(chunk);
 }
 
-void ModelExecutor::AddChunks(const StepPlan& plan) {
-  chunks_.clear();
+void ModelExecutor::PlanDrafts(const StepPlan& plan, bool launch) {
   if (speculation_ != nullptr) speculation_->Plan(plan.number, draft_entries_, PromptRows(plan));
+  if (device_drafts_ == nullptr || !launch) return;
+  const auto samples = std::count_if(plan.rows.begin(), plan.rows.end(),
+                                     [](const SequenceRows& rows) { return rows.sample; });
+  device_drafts_->Plan(plan.number, device_entries_, PromptRows(plan),
+                       model_->MostLaunchRows() - samples);
+}
+
+void ModelExecutor::AddChunks(const StepPlan& plan, bool launch) {
+  chunks_.clear();
+  draft_behind_.clear();
+  PlanDrafts(plan, launch);
   int64_t logits = 0;
+  size_t choices = 0;
   for (Running& running : running_) {
     AddChunk(plan.rows[running.entry], &running);
     running.first_logits = logits;
+    running.choice = choices;
     logits += running.logits;
+    if (running.on_device) ++choices;
   }
 }
 
@@ -268,6 +337,7 @@ void ModelExecutor::BeginPlan(const StepPlan& plan, bool launch,
   for (const step::SequenceStart& start : plan.starts) Start(start);
   running_.clear();
   draft_entries_.clear();
+  device_entries_.clear();
   for (size_t i = 0; i < plan.rows.size(); ++i) {
     SequenceResult& r = (*sequences)[i];
     r.slot = plan.rows[i].slot;
@@ -276,69 +346,13 @@ void ModelExecutor::BeginPlan(const StepPlan& plan, bool launch,
     // A sequence that cannot go on must not run later plans either.
     if (!r.status.ok() && slot(r.slot).sequence == r.sequence) slot(r.slot).status = r.status;
   }
-  AddChunks(plan);
+  AddChunks(plan, launch);
 }
 
-// Nothing in it needs what the host has not seen yet, or more logits than a launch brings.
-bool ModelExecutor::MayLaunch(const StepPlan& plan) const {
-  if (speculation_ != nullptr || flights_.size() >= kMostFlights) return false;
-  const auto wants_logprobs = [](const step::SequenceStart& start) {
-    return start.sampling.prompt_logprobs >= 0;
-  };
-  if (std::any_of(plan.starts.begin(), plan.starts.end(), wants_logprobs)) return false;
-  int64_t logits = 0;
-  for (const SequenceRows& rows : plan.rows) {
-    const Slot& s = slot(rows.slot);
-    logits += rows.sample ? 1 : 0;
-    if (s.sequence != rows.sequence || s.state == nullptr) continue;  // it begins with this plan
-    if (WantsPromptLogprobs(rows, *s.state)) return false;
-    if (!rows.known_tokens && s.host_pending > 0) return false;
-  }
-  return model_->CanLaunch(logits);
-}
-
-void ModelExecutor::CountPending(const StepPlan& plan, int64_t change) {
-  for (const Running& running : running_) {
-    const SequenceRows& rows = plan.rows[running.entry];
-    Slot& s = slot(rows.slot);
-    if (!rows.sample || s.sequence != rows.sequence) continue;
-    (running.on_device ? s.device_pending : s.host_pending) += change;
-  }
-}
-
-bool ModelExecutor::Launch(const StepPlan& plan) {
-  if (!MayLaunch(plan)) return false;
-  Flight flight;
-  flight.number = plan.number;
-  BeginPlan(plan, true, &flight.sequences);
-  if (!chunks_.empty()) flight.status = model_->Launch(chunks_);
-  if (!flight.status.ok()) running_.clear();
-  CountPending(plan, 1);
-  SaveCheckpoints(plan, &flight.sequences);
-  flight.running = running_;
-  flights_.push_back(std::move(flight));
-  return true;
-}
-
-bool ModelExecutor::Done() {
-  return flights_.empty() || flights_.front().running.empty() || model_->Done();
-}
-
-// The oldest launched step comes home.
-Status ModelExecutor::Land(const StepPlan& plan, StepResult* result) {
-  Flight flight = std::move(flights_.front());
-  flights_.pop_front();
-  TW_CHECK_EQ(flight.number, plan.number);
-  running_ = std::move(flight.running);
-  result->sequences = std::move(flight.sequences);
-  CountPending(plan, -1);
-  if (!flight.status.ok() || running_.empty()) return flight.status;
-  return model_->Collect(&output_);
-}
-
-void ModelExecutor::SaveCheckpoints(const StepPlan& plan, std::vector<SequenceResult>* sequences) {
-  for (size_t i = 0; i < plan.rows.size(); ++i) {
-    const SequenceRows& rows = plan.rows[i];
+void ModelExecutor::SaveCheckpoints(std::span<const SequenceRows> all,
+                                    std::vector<SequenceResult>* sequences) {
+  for (size_t i = 0; i < all.size(); ++i) {
+    const SequenceRows& rows = all[i];
     SequenceResult& own = (*sequences)[i];
     if (rows.save_checkpoint < 0 || !own.status.ok()) continue;
     const kvpool::SequenceId id = slot(rows.slot).id;
@@ -347,35 +361,30 @@ void ModelExecutor::SaveCheckpoints(const StepPlan& plan, std::vector<SequenceRe
   }
 }
 
-// Rows whose tokens were not known when their state was saved: they are now.
-void ModelExecutor::LearnCheckpoints(const StepPlan& plan) {
-  for (const Running& running : running_) {
-    const SequenceRows& rows = plan.rows[running.entry];
-    const Slot& s = slot(rows.slot);
-    if (rows.save_checkpoint < 0 || !running.newest || !s.status.ok()) continue;
-    model_->LearnInCheckpoint(rows.save_checkpoint, running.start,
-                              s.state->tokens()[static_cast<size_t>(running.start)]);
-  }
-}
-
 void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   const double begin = Now();
-  result->Clear();
-  result->number = plan.number;
-  const bool launched = !flights_.empty();
-  if (launched) {
-    result->status = Land(plan, result);
+  if (flights_.empty()) {
+    ExecuteWhole(plan, result);
   } else {
-    BeginPlan(plan, false, &result->sequences);
-    result->status = chunks_.empty() ? Status() : model_->Step(chunks_, &output_);
-  }
-  if (result->status.ok()) {
-    if (launched) LearnCheckpoints(plan);
-    Sample(plan, result);
-    if (!launched) SaveCheckpoints(plan, &result->sequences);
-    if (speculation_ != nullptr) result->status = DraftNext(result);
+    Flight& flight = flights_.front();
+    TW_CHECK_EQ(flight.result.number, plan.number);
+    Land(&flight);
+    std::swap(*result, flight.result);
+    flights_.pop_front();
   }
   result->execute_seconds = Now() - begin;
+}
+
+void ModelExecutor::ExecuteWhole(const StepPlan& plan, StepResult* result) {
+  result->Clear();
+  result->number = plan.number;
+  result->status = CollectDrafts();
+  BeginPlan(plan, false, &result->sequences);
+  if (result->status.ok() && !chunks_.empty()) result->status = model_->Step(chunks_, &output_);
+  if (!result->status.ok()) return;
+  Sample(plan.rows, nullptr, result);
+  SaveCheckpoints(plan.rows, &result->sequences);
+  if (speculation_ != nullptr) result->status = DraftNext(result);
 }
 
 }  // namespace thalweg::exec

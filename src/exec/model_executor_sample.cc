@@ -9,7 +9,6 @@ namespace thalweg::exec {
 
 using step::SequenceResult;
 using step::SequenceRows;
-using step::StepPlan;
 using step::StepResult;
 
 std::span<float> ModelExecutor::Logits(int64_t row) {
@@ -34,20 +33,18 @@ void ModelExecutor::TakePromptLogprobs(const SequenceRows& rows, const Running& 
   }
 }
 
-void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
+void ModelExecutor::Sample(std::span<const SequenceRows> all, const Flight* flight,
+                           StepResult* result) {
   sample_rows_.clear();
   sample_running_.clear();
   for (size_t i = 0; i < running_.size(); ++i) {
     const Running& running = running_[i];
-    const SequenceRows& rows = plan.rows[running.entry];
+    const SequenceRows& rows = all[running.entry];
     const Slot& s = slot(rows.slot);
     if (running.prompt_logprobs)
       TakePromptLogprobs(rows, running, &result->sequences[running.entry]);
-    if (!rows.sample || running.verifies) continue;
-    if (running.on_device) {
-      TakeChosen(running, result);
-      continue;
-    }
+    if (running.on_device) TakeChosen(running, *flight, result);
+    if (!rows.sample || running.verifies || running.on_device) continue;
     sample_rows_.push_back({.logits = Logits(running.first_logits + running.logits - 1),
                             .state = s.state.get(),
                             .position = running.end(),
@@ -59,18 +56,6 @@ void ModelExecutor::Sample(const StepPlan& plan, StepResult* result) {
   for (size_t i = 0; i < sample_running_.size(); ++i)
     TakeSample(running_[sample_running_[i]], &samples_[i], result);
   if (speculation_ != nullptr) Judge(result);
-}
-
-void ModelExecutor::TakeChosen(const Running& running, StepResult* result) {
-  const int32_t token = output_.chosen[static_cast<size_t>(running.first_logits)];
-  Result<sampling::RowSample> sample = sampling::RowSample{.token = token};
-  if (token == kernels::kNotFinite) {
-    sample = base::Internal(
-        fmt::format("position {}: the logits of the model are not finite", running.end()));
-  } else {
-    sample->end = slot(result->sequences[running.entry].slot).state->EndOf(token);
-  }
-  TakeSample(running, &sample, result);
 }
 
 // Masks that nobody has begun to make are made here, by the threads that would sample.

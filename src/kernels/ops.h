@@ -292,13 +292,13 @@ struct EngramGatherParams {
 };
 
 // Table rows of every token's n-grams (model.md 2.3): an own hash for each order, an own modulus
-// for each column. A compressed id below 0 is dead: it, and all that it hides, counts as padding.
+// for each column. A compressed id of -1 is dead: it, and all that it hides, counts as padding.
 struct EngramHashParams {
   Stream stream;
   int64_t rows = 0, orders = 0, heads = 0, tables = 0;  // columns: (orders - 1) * heads
-  const int32_t* look_back = nullptr;  // (host) [rows, orders]: compressed ids, the newest first
-  const int32_t* ids = nullptr;     // (host) [rows]; one of -1 - s is newest[s], not in look_back
-  const int32_t* newest = nullptr;  // [slots]
+  // (host) [rows, orders]: compressed ids, the newest first; -2 - s: of newest[s].
+  const int32_t* look_back = nullptr;
+  const int32_t* newest = nullptr;        // [slots]
   const int32_t* token_map = nullptr;     // [vocab]
   const uint64_t* multipliers = nullptr;  // [tables, orders]
   const uint64_t* primes = nullptr;       // [tables, columns]
@@ -326,7 +326,8 @@ struct EngramGateParams {
 struct MarkovParams {
   Stream stream;
   int64_t rows = 0, hidden = 0, rank = 0, vocab = 0;
-  const int32_t* previous = nullptr;  // (host) [rows] token ids
+  const int32_t* previous = nullptr;  // (host) [rows] token ids; -1 - s stands for newest[s]
+  const int32_t* newest = nullptr;    // null: there are no such ids
   const BF16* embed = nullptr;        // [vocab, rank]
   Matrix head;                        // [vocab, rank]
   Matrix confidence;                  // [1, hidden + rank]
@@ -339,10 +340,12 @@ struct MarkovParams {
 
 // How the token of a row is chosen (decoding.md 4).
 struct ChooseRow {
+  static constexpr int32_t kNotChosen = -1, kKeptNowhere = -2;
   uint64_t seed = 0;
-  int64_t position = 0;    // of the token
-  double temperature = 0;  // 0: the most probable one
-  int32_t slot = -1;       // where it is kept; -1: nothing is chosen for this row
+  int64_t position = 0;       // of the token
+  double temperature = 0;     // 0: the most probable one
+  int32_t slot = kNotChosen;  // where it is kept, or one of the above
+  int32_t mask = -1;          // of ChooseParams::masks; -1: any token may come
 };
 
 // The token of each row: the largest logit, or of logit / temperature + Gumbel noise; ties go to
@@ -350,12 +353,51 @@ struct ChooseRow {
 struct ChooseParams {
   Stream stream;
   int64_t rows = 0, vocab = 0;
-  const float* logits = nullptr;       // [rows, vocab]
+  const float* logits = nullptr;  // [rows, stride], the first `vocab` of each row
+  int64_t stride = 0;
   const ChooseRow* choices = nullptr;  // (host) [rows]
-  int32_t* newest = nullptr;           // out [slots]
-  int32_t* tokens = nullptr;           // out [rows]; kNotFinite where a logit is no number
+  // (host) [masks_count, ceil(vocab / 32)]: bit t % 32 of word t / 32 lets token t come.
+  const uint32_t* masks = nullptr;
+  int64_t masks_count = 0;
+  int32_t* newest = nullptr;  // out [slots]
+  int32_t* tokens = nullptr;  // out [rows], or one of the below; null: nobody asks
 };
-inline constexpr int32_t kNotFinite = -1;
+inline constexpr int32_t kNotFinite = -1;    // a logit is no number, or the largest is infinite
+inline constexpr int32_t kNothingLeft = -2;  // the mask leaves none
+inline constexpr int32_t kNoToken = -3;      // of a row for which none was to be chosen
+
+// A block of rows of which the ones behind the first ran on drafts (decoding.md 1.6).
+struct DraftedRows {
+  int32_t first_row = 0, rows = 1;  // of ChooseParams::tokens
+  int32_t drafts = 0;               // newest[drafts + i] was the token of row 1 + i
+  int32_t slot = 0;                 // whose newest token comes out of it
+};
+
+// Accepts drafts as long as they are what was chosen behind the row before. The token behind the
+// last accepted one is kept for the slot; 0, a token, where there is none.
+struct AcceptParams {
+  Stream stream;
+  int64_t blocks_count = 0;
+  const DraftedRows* blocks = nullptr;  // (host) [blocks_count]
+  const int32_t* tokens = nullptr;      // [rows]
+  int32_t* newest = nullptr;            // in/out
+  int32_t* accepted = nullptr;          // out [blocks_count]: drafts
+};
+
+// Lists of draft blocks, made as if no draft of the step before had been accepted, become those of
+// the positions behind what was.
+struct AdvanceParams {
+  Stream stream;
+  int64_t sequences = 0, block = 0, stages = 0;
+  const int32_t* accepted = nullptr;  // of the step before
+  const int32_t* of = nullptr;        // (host) [sequences]: which of them; -1: none
+  WindowKeys* window_keys = nullptr;  // (list) in/out [stages, sequences]
+  int64_t* window_end = nullptr;      // (list) in/out [sequences, block]
+  ChooseRow* choices = nullptr;       // (list) in/out [block, sequences]
+  Rotation rotation;                  // (list) out [sequences, block]
+  Rotation ahead;                     // (host) [sequences, ahead_rows]: of the first position on
+  int64_t ahead_rows = 0;
+};
 
 // Copies rows of `bytes` bytes each, in no order: no destination overlaps another or a source.
 struct CopyRowsParams {
@@ -434,6 +476,8 @@ struct Ops {
   // Of a device that runs beside the host; null where the host does it.
   void (*engram_hash)(const EngramHashParams&) = nullptr;
   void (*choose)(const ChooseParams&) = nullptr;
+  void (*accept)(const AcceptParams&) = nullptr;
+  void (*advance)(const AdvanceParams&) = nullptr;
 
   // The layout this backend multiplies fastest, made once at load: bytes it takes for a matrix (by
   // its format and shape alone, `data` may be null; 0: the stored form is used as it is), and the

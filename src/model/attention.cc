@@ -69,6 +69,7 @@ void ProjectQueryAndWindow(Run& run, int layer) {
 void AttentionKeys::Clear() {
   window.clear();
   selected.clear();
+  listed_window = nullptr;
   window_end = nullptr;
   selection = nullptr;
   topk = 0;
@@ -110,7 +111,8 @@ void Attend(Run& run, int layer, AttentionKeys& keys) {
        .sink = run.layer(layer).attn.sink,
        .row_sequence = run.listed.row_sequence,
        .window_end = keys.window_end,
-       .window_keys = run.ListSequences(&keys.window),
+       .window_keys =
+           keys.listed_window != nullptr ? keys.listed_window : run.ListSequences(&keys.window),
        .window_format = run.pool.geometry().window_format,
        .selected_rows = selected,
        .selection = keys.selection,

@@ -11,6 +11,13 @@ void Gather(const std::vector<int64_t>& kept, std::vector<T>* values) {
   values->resize(kept.size());
 }
 
+// Ids that the device knows alone (EmbedParams::ids).
+void NameTokensOfDevice(const Chunk& chunk, std::span<int32_t> ids) {
+  if (chunk.newest_slot >= 0) ids.front() = -1 - chunk.newest_slot;
+  if (chunk.drafts_at < 0) return;
+  for (size_t i = 1; i < ids.size(); ++i) ids[i] = -chunk.drafts_at - static_cast<int32_t>(i);
+}
+
 }  // namespace
 
 void Batch::Clear() {
@@ -65,9 +72,10 @@ void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
                    .start = pool.length(chunk.sequence),
                    .decoder_from = chunk.decoder_from,
                    .logits = chunk.logits,
+                   .drafts_at = chunk.drafts_at,
                    .choose = chunk.choose},
                   chunk.tokens, chunk.image);
-    if (chunk.newest_slot >= 0) batch->ids.back() = -1 - chunk.newest_slot;
+    NameTokensOfDevice(chunk, std::span(batch->ids).last(chunk.tokens.size()));
   }
   batch->SetAngles(frequencies);
 }

@@ -1,6 +1,7 @@
 // The rows of one step, flattened: which token, where, of which sequence.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,10 +29,13 @@ struct Chunk {
   // Whether the draft module may read these rows. A step in which no chunk asks for it leaves its
   // context out: blocks that are drafted later see what comes behind.
   bool draft_context = true;
-  // Of a device (Model::Launch). newest_slot >= 0: one row, whose token is the one that was chosen
-  // last for this slot, whatever `tokens` holds. choose.slot >= 0: a token is chosen from the last
-  // row's logits, and kept for that slot.
+  // Of a device (Model::Launch). newest_slot >= 0: the first row's token is the one that was chosen
+  // last for this slot, whatever `tokens` holds. drafts_at >= 0: rows behind the first run on the
+  // drafts that were made for a slot (Model::DraftsAt). choose.slot >= 0: tokens are chosen from
+  // the rows' logits, `position` being the first of them; the last that comes out is kept for that
+  // slot.
   int32_t newest_slot = -1;
+  int32_t drafts_at = -1;
   kernels::ChooseRow choose = {};
 };
 
@@ -43,8 +47,14 @@ struct SequenceRows {
   int64_t start = 0;  // absolute position of first_row
   int64_t decoder_from = 0;
   LogitRows logits = LogitRows::kLast;
+  int32_t drafts_at = -1;
   kernels::ChooseRow choose = {};
 
+  // Rows with logits.
+  int64_t logit_rows() const {
+    if (logits == LogitRows::kNone) return 0;
+    return logits == LogitRows::kAll ? rows : std::min<int64_t>(rows, 1);
+  }
   int64_t end() const { return start + rows; }
 };
 
@@ -68,6 +78,9 @@ struct Batch {
   void KeepDecoderRows(const RopeFrequencies& frequencies, std::vector<int64_t>* kept);
   void SetAngles(const RopeFrequencies& frequencies);
 };
+
+// Rows whose logits chunks ask for.
+int64_t LogitRowsOf(std::span<const Chunk> chunks);
 
 // Flattens chunks; positions follow the pool's lengths. The batch is emptied first.
 void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,

@@ -16,7 +16,7 @@ constexpr int64_t kHeadSums = int64_t{192} << 20;  // partial sums of attention 
 constexpr int64_t kListBytes = int64_t{64} << 20;
 constexpr int64_t kRecordedKernelBytes = 8192;  // of a kernel in a recording
 constexpr int64_t kKernelsPerLayer = 40;
-constexpr int64_t kRecordings = 16;
+constexpr int64_t kRecordings = 24;
 
 // The op slot of scratch memory is as large as its widest user wants it, and grows by a quarter at
 // a time.
@@ -35,7 +35,7 @@ int64_t ScratchBytes(const Config& c, int64_t max_rows) {
 int64_t ResultBytes(const Config& c, const ModelOptions& options) {
   const int64_t rows = std::min(kMostGraphRows, options.max_rows);
   return rows * c.vocab_size * static_cast<int64_t>(sizeof(float)) + rows * 8 +
-         options.max_sequences * 4;
+         options.max_sequences * (1 + c.dspark_block_size) * 4;
 }
 
 }  // namespace

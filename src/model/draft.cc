@@ -10,51 +10,43 @@ namespace thalweg::model {
 namespace {
 
 // Every stage sees the ring up to the newest committed position p, and the whole block.
-AttentionKeys& DraftKeys(Run& run, int layer, const int32_t* identity) {
+void AddWindow(const Run& run, int layer, std::vector<kernels::WindowKeys>* window) {
+  for (const SequenceRows& s : run.batch.sequences) {
+    window->push_back({.ring = run.pool.Ring(s.id, layer),
+                       .ring_rows = run.pool.geometry().RingRows(),
+                       .chunk_begin = s.start,
+                       .floor = run.pool.draft_floor(s.id)});
+  }
+}
+
+AttentionKeys& DraftKeys(Run& run, int stage, const DraftLists& lists) {
   const kvpool::Geometry& g = run.pool.geometry();
   const int64_t block = run.config().dspark_block_size;
+  const auto sequences = static_cast<int64_t>(run.batch.sequences.size());
   AttentionKeys& keys = run.lists.keys;
   keys.Clear();
-  run.lists.window_end.clear();
   for (const SequenceRows& s : run.batch.sequences) {
-    keys.window.push_back({.ring = run.pool.Ring(s.id, layer),
-                           .ring_rows = g.RingRows(),
-                           .chunk_begin = s.start,
-                           .floor = run.pool.draft_floor(s.id)});
     keys.selected.push_back({.pool = run.ws.window_chunk + s.first_row * g.WindowRowBytes(),
-                             .blocks = identity,
+                             .blocks = lists.identity,
                              .rows_per_block = block,
                              .block_bytes = block * g.WindowRowBytes(),
                              .row_bytes = g.WindowRowBytes(),
                              .width = g.window_width,
                              .format = g.window_format,
                              .blocks_count = 1});
-    run.lists.window_end.insert(run.lists.window_end.end(), static_cast<size_t>(s.rows),
-                                s.start - 1);
   }
-  keys.window_end = run.List(run.lists.window_end);
+  keys.listed_window = lists.window + stage * sequences;
+  keys.window_end = lists.window_end;
   keys.selection = run.ws.draft_selection;
   keys.topk = block;
   return keys;
 }
 
-// Rows see all of their block.
-void SelectBlocks(Run& run) {
-  const int64_t block = run.config().dspark_block_size;
-  std::vector<int32_t>& selection = run.lists.draft_selection;
-  selection.resize(static_cast<size_t>(run.rows() * block));
-  for (size_t i = 0; i < selection.size(); ++i)
-    selection[i] = static_cast<int32_t>(static_cast<int64_t>(i) % block);
-  run.memory().upload(run.stream(), run.ws.draft_selection, selection.data(),
-                      static_cast<int64_t>(selection.size() * sizeof(int32_t)));
-}
-
-void RunStage(Run& run, int layer) {
-  static constexpr int32_t kFirstBlock = 0;
-  const int32_t* identity = run.List(&kFirstBlock, 1);
+void RunStage(Run& run, int stage, const DraftLists& lists) {
+  const int layer = static_cast<int>(run.config().num_hidden_layers) + stage;
   PredictSite(run, layer, Site::kAttention);
   ProjectQueryAndWindow(run, layer);
-  Attend(run, layer, DraftKeys(run, layer, identity));
+  Attend(run, layer, DraftKeys(run, stage, lists));
   ProjectOut(run, layer);
   FinishSite(run, layer, Site::kAttention);
 
@@ -69,13 +61,14 @@ void EmbedBlock(Run& run) {
                    .streams_n = run.config().hc_mult,
                    .hidden = run.config().hidden_size,
                    .ids = run.listed.ids,
+                   .newest = run.newest,
                    .table = run.parts.weights.embed,
                    .streams = run.ws.streams,
                    .pre_mix = run.ws.pre_mix});
 }
 
-// Base logits of every row from the shared head; ws.normed holds the collapsed state v afterwards.
-float* BaseLogits(Run& run, DraftOutput* output) {
+// Of every row, from the shared head.
+float* BaseLogits(Run& run, std::vector<float>* host) {
   const checkpoint::Config& c = run.config();
   run.ops().collapse({.stream = run.stream(),
                       .rows = run.rows(),
@@ -87,8 +80,7 @@ float* BaseLogits(Run& run, DraftOutput* output) {
                       .norm_eps = c.rms_norm_eps,
                       .collapsed = run.ws.normed,
                       .normed = run.ws.update});
-  output->logits.resize(static_cast<size_t>(run.rows() * c.vocab_size));
-  float* logits = run.results.TakeLogits(run.rows(), &output->logits);
+  float* logits = run.results.TakeLogits(run.rows(), host);
   const kernels::Projection head{.weight = run.parts.weights.head, .out_f32 = logits};
   run.ops().linear({.stream = run.stream(),
                     .rows = run.rows(),
@@ -108,23 +100,13 @@ int32_t Choose(const DraftRequest& request, int64_t slot, std::span<const float>
 void ChainSlot(Run& run, int64_t slot, std::span<const DraftRequest> requests, float* base,
                DraftOutput* output) {
   const checkpoint::Config& c = run.config();
-  const DraftHeadWeights& w = *run.parts.weights.draft;
   const int64_t block = c.dspark_block_size;
   std::vector<int32_t>& previous = run.lists.draft_tokens;
-  run.ops().markov({.stream = run.stream(),
-                    .rows = static_cast<int64_t>(previous.size()),
-                    .hidden = c.hidden_size,
-                    .rank = c.dspark_markov_rank,
-                    .vocab = c.vocab_size,
-                    .previous = run.List(previous),
-                    .embed = w.markov_embed,
-                    .head = w.markov_head,
-                    .confidence = w.confidence,
-                    .state = run.ws.normed + slot * c.hidden_size,
-                    .state_stride = block * c.hidden_size,
-                    .logits = base + slot * c.vocab_size,
-                    .logits_stride = block * c.vocab_size,
-                    .confidence_out = run.ws.confidence});
+  kernels::MarkovParams markov = MarkovOf(run, slot, base);
+  markov.rows = static_cast<int64_t>(previous.size());
+  markov.previous = run.List(previous);
+  markov.confidence_out = run.ws.confidence;
+  run.ops().markov(markov);
   run.results.FetchLogits(&output->logits);
   HostView confidence(run, run.ws.confidence,
                       static_cast<int64_t>(previous.size() * sizeof(float)));
@@ -160,6 +142,41 @@ void ProjectTaps(Run& run) {
 
 }  // namespace
 
+kernels::MarkovParams MarkovOf(const Run& run, int64_t slot, float* base) {
+  const checkpoint::Config& c = run.config();
+  const DraftHeadWeights& w = *run.parts.weights.draft;
+  return {.stream = run.stream(),
+          .hidden = c.hidden_size,
+          .rank = c.dspark_markov_rank,
+          .vocab = c.vocab_size,
+          .embed = w.markov_embed,
+          .head = w.markov_head,
+          .confidence = w.confidence,
+          .state = run.ws.normed + slot * c.hidden_size,
+          .state_stride = c.dspark_block_size * c.hidden_size,
+          .logits = base + slot * c.vocab_size,
+          .logits_stride = c.dspark_block_size * c.vocab_size};
+}
+
+DraftLists ListDraft(Run& run) {
+  static constexpr int32_t kFirstBlock = 0;
+  StepLists& lists = run.lists;
+  lists.draft_window.clear();
+  lists.window_end.clear();
+  for (int stage = 0; stage < run.config().num_nextn_predict_layers; ++stage)
+    AddWindow(run, static_cast<int>(run.config().num_hidden_layers) + stage, &lists.draft_window);
+  for (const SequenceRows& s : run.batch.sequences)
+    lists.window_end.insert(lists.window_end.end(), static_cast<size_t>(s.rows), s.start - 1);
+  return {run.List(&kFirstBlock, 1), run.List(lists.draft_window), run.List(lists.window_end)};
+}
+
+float* RunDraftStages(Run& run, const DraftLists& lists, std::vector<float>* host) {
+  EmbedBlock(run);
+  for (int stage = 0; stage < run.config().num_nextn_predict_layers; ++stage)
+    RunStage(run, stage, lists);
+  return BaseLogits(run, host);
+}
+
 void InsertDraftContext(Run& run) {
   const checkpoint::Config& c = run.config();
   ProjectTaps(run);
@@ -193,12 +210,8 @@ void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& 
 void DraftBlock(Run& run, std::span<const DraftRequest> requests, DraftOutput* output) {
   const checkpoint::Config& c = run.config();
   run.ListBatch();
-  EmbedBlock(run);
-  SelectBlocks(run);
-  for (int stage = 0; stage < c.num_nextn_predict_layers; ++stage) {
-    RunStage(run, static_cast<int>(c.num_hidden_layers) + stage);
-  }
-  float* logits = BaseLogits(run, output);
+  output->logits.resize(static_cast<size_t>(run.rows() * c.vocab_size));
+  float* logits = RunDraftStages(run, ListDraft(run), &output->logits);
   output->tokens.resize(static_cast<size_t>(run.rows()));
   output->confidence.resize(static_cast<size_t>(run.rows()));
   run.lists.draft_tokens.clear();

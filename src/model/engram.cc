@@ -16,9 +16,13 @@ class LookBack {
       ids_.push_back(p < 0 ? kDeadToken : run.pool.History(s.id, p));
     for (int64_t r = s.first_row; r < s.first_row + s.rows; ++r) {
       const auto i = static_cast<size_t>(r);
-      const auto id = static_cast<size_t>(run.batch.ids[i]);
-      const bool unknown = run.batch.ids[i] < 0;  // a device knows it; Model::Learn tells it here
-      ids_.push_back(run.batch.image[i] != 0 || unknown ? kDeadToken : run.parts.token_map[id]);
+      if (run.batch.image[i] != 0) {
+        ids_.push_back(kDeadToken);
+      } else if (run.batch.ids[i] < 0) {  // a device knows it; Model::Learn tells it here
+        ids_.push_back(run.batch.ids[i] - 1);
+      } else {
+        ids_.push_back(run.parts.token_map[static_cast<size_t>(run.batch.ids[i])]);
+      }
     }
   }
 
@@ -68,7 +72,8 @@ void HashOnBackend(Run& run) {
       for (int64_t back = 0; back < c.engram_max_ngram_size; ++back)
         look_backs.push_back(ids.At(p - back));
     }
-    for (int64_t p = s.start; p < s.end(); ++p) run.pool.History(s.id, p) = ids.At(p);
+    for (int64_t p = s.start; p < s.end(); ++p)
+      run.pool.History(s.id, p) = std::max(ids.At(p), kDeadToken);
   }
   run.ops().engram_hash({.stream = run.stream(),
                          .rows = run.rows(),
@@ -76,7 +81,6 @@ void HashOnBackend(Run& run) {
                          .heads = c.engram_n_heads,
                          .tables = static_cast<int64_t>(run.parts.tables.size()),
                          .look_back = run.List(look_backs),
-                         .ids = run.listed.ids,
                          .newest = run.newest,
                          .token_map = constants.token_map,
                          .multipliers = constants.multipliers,

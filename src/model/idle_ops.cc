@@ -33,6 +33,8 @@ const kernels::Ops& IdleOps() {
       .compact_rows = DoNothing,
       .engram_hash = DoNothing,
       .choose = DoNothing,
+      .accept = DoNothing,
+      .advance = DoNothing,
   };
   return ops;
 }

@@ -182,9 +182,21 @@ Model::State::State(ModelParts model_parts, OwnedQueue device_queue, kvpool::Geo
                       .memory = parts.options.ops->memory,
                       .stream = stream()}),
       workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes(), memory()),
-      results(parts.options, parts.config.vocab_size, stream()),
+      results(parts.options, parts.config, stream()),
       graphs(memory(), stream()),
-      graphs_on(parts.options.graphs && FillsUp(parts.options)) {}
+      graphs_on(parts.options.graphs && FillsUp(parts.options)) {
+  SelectBlocks();
+}
+
+// Rows of a draft see all of their block.
+void Model::State::SelectBlocks() {
+  const int64_t block = parts.config.dspark_block_size;
+  std::vector<int32_t> selection(static_cast<size_t>(parts.options.max_rows * block));
+  for (size_t i = 0; i < selection.size(); ++i)
+    selection[i] = static_cast<int32_t>(static_cast<int64_t>(i) % block);
+  memory().upload(stream(), workspace.draft_selection, selection.data(),
+                  static_cast<int64_t>(selection.size() * sizeof(int32_t)));
+}
 
 Result<std::unique_ptr<Model>> Model::Load(const checkpoint::Checkpoint& checkpoint,
                                            const ModelOptions& options) {

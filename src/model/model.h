@@ -64,9 +64,33 @@ struct StepOutput {
   // Logits of the rows asked for, chunk by chunk, ascending positions: [rows, vocab], fp32.
   std::vector<float> logits;
   int64_t rows = 0;
-  // Of a launched step: the token that was chosen for each of these rows; kernels::kNotFinite
-  // where a logit is no number. Empty when no chunk asked.
+  // Of a launched step: the token that was chosen for each of these rows, or kernels::kNotFinite,
+  // kNothingLeft, kNoToken. Empty when no chunk asked.
   std::vector<int32_t> chosen;
+  // Likewise, of each chunk that tokens were chosen for: how many of its drafts were. Empty where
+  // no chunk ran on drafts and none was drafted for.
+  std::vector<int32_t> accepted;
+};
+
+// Which tokens may come behind a row.
+struct RowMask {
+  const uint32_t* words = nullptr;  // [ceil(vocab / 32)]: bit t % 32 of word t / 32; null: any
+  bool reached = true;              // false: no token is chosen
+};
+
+// What is done behind a launched forward.
+struct Choosing {
+  std::span<const RowMask> masks = {};  // of each row with logits; empty: any token may come
+  // Of each chunk: whether a block is drafted behind the token that comes out of it. Empty: of
+  // none.
+  std::span<const uint8_t> draft = {};
+};
+
+// Drafts that were made behind a launched step.
+struct LaunchedDrafts {
+  std::vector<int32_t> tokens;  // [slots, block]: the newest of every slot
+  int64_t sequences = 0;
+  std::vector<float> confidence;  // [block, sequences], of the chunks that were drafted for: raw
 };
 
 // Draft the block that follows `token`, which belongs at the sequence's current length.
@@ -123,12 +147,24 @@ class Model {
 
   // Whether Launch can run a step that wants so many logits: on a device that runs beside the host.
   bool CanLaunch(int64_t logit_rows) const;
-  // Like Step, and returns at once: lengths grow now, results come with Collect, oldest first. At
+  int64_t MostLaunchRows() const;  // with logits, where it can
+  // The forward of a step, put on the device's queue; lengths grow now. Choose completes it. At
   // most two steps may be under way; the next Step or Draft comes when none is. Errors are those of
-  // Step; Collect brings those of the device, which lose every sequence of the step.
+  // Step.
   Status Launch(std::span<const Chunk> chunks);
-  bool Done() const;  // whether Collect would not wait
+  // Tokens of the step that was launched last, by Chunk::choose, and drafts behind them: before the
+  // next is launched.
+  void Choose(const Choosing& choosing);
+  bool Done() const;  // whether what is collected next is done
+  // Results of the oldest step, as soon as its tokens are chosen; drafts behind it may still be
+  // made. An error is one of the device, which loses every sequence of the step.
   Status Collect(StepOutput* output);
+  // Whether drafts were made behind the step that was collected last, and they: before the next
+  // Collect.
+  bool HasDrafts() const;
+  Status CollectDrafts(LaunchedDrafts* output);
+  // What Chunk::drafts_at says for a slot's drafts.
+  int32_t DraftsAt(int32_t slot) const;
   // The token at a position whose row was launched as Chunk::newest_slot: for what the host hashes
   // later, and for a checkpoint that was saved with it.
   void Learn(kvpool::SequenceId id, int64_t position, int32_t token);

@@ -48,10 +48,11 @@ struct ModelParts {
 
 // What the rows of a layer attend to.
 struct AttentionKeys {
-  std::vector<kernels::WindowKeys> window;  // [sequences]
-  std::vector<tensor::PagedRows> selected;  // [sequences]; empty: the layer has none
-  const int64_t* window_end = nullptr;      // (list) [rows]
-  const int32_t* selection = nullptr;       // [rows, topk]
+  std::vector<kernels::WindowKeys> window;             // [sequences]
+  const kernels::WindowKeys* listed_window = nullptr;  // (list) in place of it
+  std::vector<tensor::PagedRows> selected;             // [sequences]; empty: the layer has none
+  const int64_t* window_end = nullptr;                 // (list) [rows]
+  const int32_t* selection = nullptr;                  // [rows, topk]
   int64_t topk = 0;
 
   void Clear();
@@ -81,16 +82,21 @@ struct StepLists {
   std::vector<int64_t> kept;           // rows that the decoder runs
   std::vector<const void*> copy_from;  // of the rows being copied
   std::vector<void*> copy_to;
-  std::vector<int64_t> wanted;              // rows that the head runs
-  std::vector<int32_t> padding;             // tokens that fill up a step
-  std::vector<kernels::ChooseRow> choices;  // [rows that the head runs]
-  AttentionKeys keys;                       // of the layer under way
-  CompressedGroups groups;                  // of the layer under way
-  std::vector<int64_t> window_end;          // [rows], of a draft stage
-  std::vector<int64_t> visible;             // [rows], of the index source under way
-  std::vector<tensor::PagedRows> index;     // [sequences], likewise
-  std::vector<int32_t> draft_selection;     // [rows, block]
-  std::vector<int32_t> draft_tokens;        // [sequences], of the slot under way
+  std::vector<int64_t> wanted;                    // rows that the head runs
+  std::vector<int32_t> padding;                   // tokens that fill up a step
+  std::vector<kernels::ChooseRow> choices;        // [rows that the head runs]
+  std::vector<uint32_t> masks;                    // of some of them
+  std::vector<kernels::DraftedRows> blocks;       // [sequences that tokens are chosen for]
+  AttentionKeys keys;                             // of the layer under way
+  CompressedGroups groups;                        // of the layer under way
+  std::vector<kernels::WindowKeys> draft_window;  // [stages, sequences]
+  std::vector<int64_t> window_end;                // [rows], of a draft stage
+  std::vector<int64_t> visible;                   // [rows], of the index source under way
+  std::vector<tensor::PagedRows> index;           // [sequences], likewise
+  std::vector<int32_t> draft_tokens;              // [sequences], of the slot under way
+  std::vector<int32_t> accepted_of;               // [sequences], of a draft behind a launched step
+  std::vector<int64_t> ahead;                     // positions that its rows may have
+  Angles ahead_angles;
 };
 
 // The batch as ops read it (Run::List); made anew when its rows change.
@@ -248,6 +254,17 @@ void RunLayer(Run& run, int layer);
 void InsertDraftContext(Run& run);
 // One block per sequence of the batch; the batch holds the block's rows.
 void DraftBlock(Run& run, std::span<const DraftRequest> requests, DraftOutput* output);
+// Lists of a draft: `window` are of all stages.
+struct DraftLists {
+  const int32_t* identity = nullptr;            // the one block that a sequence has
+  const kernels::WindowKeys* window = nullptr;  // [stages, sequences]
+  const int64_t* window_end = nullptr;          // [rows]
+};
+DraftLists ListDraft(Run& run);
+// The stages, and base logits of every row; ws.normed holds the collapsed state v afterwards.
+float* RunDraftStages(Run& run, const DraftLists& lists, std::vector<float>* host);
+// One step of the Markov chain, but for what differs by where the tokens are.
+kernels::MarkovParams MarkovOf(const Run& run, int64_t slot, float* base);
 // The rows of a draft: the token, then noise, at the positions behind each sequence's end.
 void FillDraftBatch(std::span<const DraftRequest> requests, const kvpool::Pool& pool,
                     const ModelParts& parts, StepLists* lists);

@@ -40,6 +40,7 @@ struct Model::State {
   const tensor::Memory& memory() const { return *parts.options.ops->memory; }
   tensor::Stream stream() const { return {.team = parts.options.team, .device = queue.get()}; }
   Run MakeRun(Probe* probe);
+  void SelectBlocks();
 
   Status CheckIds(std::span<const int32_t> tokens) const;
   Status CheckChunk(const Chunk& chunk) const;
@@ -55,7 +56,23 @@ struct Model::State {
   void Forward(Run& run);
   void TapDrafter(Run& run);
   void Head(Run& run, StepOutput* output);
-  void ChooseTokens(Run& run);
+  // launch.cc: what is done behind a launched forward.
+  void ChooseTokens(Run& run, std::span<const RowMask> masks);
+  void ListMasks(Run& run, std::span<const RowMask> masks, kernels::ChooseParams* choose);
+  void AcceptDrafts(Run& run);
+  // draft_launched.cc: a sequence that a block is drafted for; `start`: the least position of the
+  // token behind which, `of`: of the blocks whose accepted drafts it is further on.
+  struct Behind {
+    kvpool::SequenceId id = {};
+    int64_t start = 0;
+    int32_t of = -1;
+    kernels::ChooseRow choose = {};
+  };
+  void LaunchDrafts();
+  void FillLaunchedDrafts(bool fill_up);
+  void DraftLaunched(Run& run);
+  void Advance(Run& run, const DraftLists& draft, const kernels::ChooseRow* choices);
+  void ChainLaunched(Run& run, int64_t slot, float* base, const kernels::ChooseRow* choices);
   bool MakesDraftContext(std::span<const Chunk> chunks) const;
   void Commit(std::span<const Chunk> chunks);
 
@@ -67,8 +84,12 @@ struct Model::State {
   StepResults results;
   StepGraphs graphs;
   bool graphs_on;
+  std::vector<Behind> behind;  // of the drafts being queued
   // Of the step being queued.
   int64_t logit_rows = 0;
+  int64_t launched_rows = 0;  // of them, those that chunks asked for
+  size_t launched_chunks = 0;
+  bool host_chooses = false;  // for some of its rows
   float* logits = nullptr;
 };
 

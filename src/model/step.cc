@@ -135,12 +135,9 @@ void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutp
   run.draft_context = MakesDraftContext(chunks);
   if (!Recordable(chunks, probe)) return Body(run, output);
   FillUp(run);
-  const auto chooses = [](const SequenceRows& s) { return s.choose.slot >= 0; };
-  const auto& sequences = lists.batch.sequences;
   const StepGraphs::Key key{.rows = run.rows(),
                             .tokens = run.most_tokens,
-                            .head = sequences.front().logits != LogitRows::kNone,
-                            .choose = std::any_of(sequences.begin(), sequences.end(), chooses),
+                            .head = lists.batch.sequences.front().logits != LogitRows::kNone,
                             .draft_context = run.draft_context};
   graphs.Run(key, [&](bool lists_alone) {
     run.idle = lists_alone ? &IdleOps() : nullptr;
@@ -213,29 +210,6 @@ void Model::State::Head(Run& run, StepOutput* output) {
                     .projections = {&head, 1}});
   Observe(run, static_cast<int>(c.num_hidden_layers), point::kLogits, logits,
           {logit_rows, c.vocab_size});
-  ChooseTokens(run);
-}
-
-// A device chooses tokens for the sequences that ask for it.
-void Model::State::ChooseTokens(Run& run) {
-  std::vector<kernels::ChooseRow>& choices = run.lists.choices;
-  choices.clear();
-  bool any = false;
-  for (const SequenceRows& s : run.batch.sequences) {
-    if (s.logits == LogitRows::kNone || s.rows == 0) continue;
-    if (s.logits == LogitRows::kAll)
-      choices.resize(choices.size() + static_cast<size_t>(s.rows) - 1);
-    choices.push_back(s.choose);
-    any |= s.choose.slot >= 0;
-  }
-  if (!any) return;
-  run.ops().choose({.stream = run.stream(),
-                    .rows = logit_rows,
-                    .vocab = run.config().vocab_size,
-                    .logits = logits,
-                    .choices = run.List(choices),
-                    .newest = results.newest(),
-                    .tokens = results.chosen()});
 }
 
 bool Model::State::MakesDraftContext(std::span<const Chunk> chunks) const {
@@ -252,8 +226,6 @@ void Model::State::Commit(std::span<const Chunk> chunks) {
   }
 }
 
-namespace {
-
 int64_t LogitRowsOf(std::span<const Chunk> chunks) {
   int64_t rows = 0;
   for (const Chunk& chunk : chunks) {
@@ -262,8 +234,6 @@ int64_t LogitRowsOf(std::span<const Chunk> chunks) {
   }
   return rows;
 }
-
-}  // namespace
 
 Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {
   State& s = *state_;
@@ -276,40 +246,6 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   TW_TRY(s.memory().synchronize(s.stream()));
   s.Commit(chunks);
   return {};
-}
-
-bool Model::CanLaunch(int64_t logit_rows) const {
-  const State& s = *state_;
-  return s.memory().steps != nullptr && s.parts.options.ops->choose != nullptr &&
-         logit_rows <= std::min(kMostGraphRows, options().max_rows);
-}
-
-Status Model::Launch(std::span<const Chunk> chunks) {
-  State& s = *state_;
-  TW_CHECK(CanLaunch(LogitRowsOf(chunks)));
-  TW_CHECK_LT(s.results.under_way(), 2);
-  TW_TRY(s.CheckStep(chunks));
-  StepOutput nothing;
-  s.Enqueue(chunks, nullptr, &nothing);
-  bool chosen = false, logits = false;
-  for (const Chunk& chunk : chunks) {
-    chosen |= chunk.choose.slot >= 0;
-    logits |= chunk.choose.slot < 0 && chunk.logits != LogitRows::kNone;
-  }
-  s.results.Launched(LogitRowsOf(chunks), logits, chosen);
-  s.memory().steps->end(s.stream());
-  s.Commit(chunks);
-  return {};
-}
-
-bool Model::Done() const { return state_->memory().steps->done(state_->stream()); }
-
-Status Model::Collect(StepOutput* output) {
-  State& s = *state_;
-  TW_CHECK_GT(s.results.under_way(), 0);
-  const Status status = s.memory().steps->wait(s.stream());
-  s.results.Collect(output);
-  return status;
 }
 
 Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe) {

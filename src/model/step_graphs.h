@@ -13,9 +13,9 @@
 namespace thalweg::model {
 
 // The most rows of a step that is recorded.
-inline constexpr int64_t kMostGraphRows = 128;
+inline constexpr int64_t kMostGraphRows = 512;
 
-// Rows of a recording for `rows` rows: 1, 2, 4, 8, then multiples of 16.
+// Rows of a recording for `rows` rows: 1, 2, 4, 8, multiples of 16, and of 64 above 128.
 int64_t FilledRows(int64_t rows);
 // Tokens of a context that a recording is made for: a power of two, at least 2048.
 int64_t FilledTokens(int64_t tokens);
@@ -27,8 +27,8 @@ class StepGraphs {
     int64_t rows = 0;
     int64_t tokens = 0;  // of the longest context
     bool head = false;
-    bool choose = false;
     bool draft_context = false;
+    bool draft = false;  // a draft block for each sequence, of `rows` rows in all
     auto operator<=>(const Key&) const = default;
   };
 

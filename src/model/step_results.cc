@@ -6,16 +6,31 @@
 
 namespace thalweg::model {
 
-StepResults::StepResults(const ModelOptions& options, int64_t vocab, const tensor::Stream& stream)
-    : memory_(*options.ops->memory), stream_(stream), vocab_(vocab) {
+namespace {
+
+constexpr auto kInt = static_cast<int64_t>(sizeof(int32_t));
+
+}  // namespace
+
+StepResults::StepResults(const ModelOptions& options, const checkpoint::Config& config,
+                         const tensor::Stream& stream)
+    : memory_(*options.ops->memory),
+      stream_(stream),
+      vocab_(config.vocab_size),
+      slots_(options.max_sequences),
+      draft_block_(config.dspark_block_size) {
   if (memory_.host) return;
-  constexpr auto kInt = static_cast<int64_t>(sizeof(int32_t));
   const int64_t few = std::min(kMostGraphRows, options.max_rows);
-  few_ = tensor::Buffer(few * vocab * static_cast<int64_t>(sizeof(float)), memory_);
-  newest_ = tensor::Buffer(options.max_sequences * kInt, memory_);
+  few_ = tensor::Buffer(few * vocab_ * static_cast<int64_t>(sizeof(float)), memory_);
+  newest_ = tensor::Buffer(slots_ * (1 + draft_block_) * kInt, memory_);
   chosen_ = tensor::Buffer(few * kInt, memory_);
+  accepted_ = tensor::Buffer(slots_ * kInt, memory_);
   if (memory_.steps == nullptr) return;
-  for (Place& place : places_) place.tokens = tensor::TakePinned(*memory_.steps, few * kInt);
+  const int64_t drafts = draft_block_ * (slots_ + FilledRows(slots_)) * kInt;
+  for (Place& place : places_) {
+    place.tokens = tensor::TakePinned(*memory_.steps, (few + slots_) * kInt);
+    if (drafts > 0) place.drafts = tensor::TakePinned(*memory_.steps, drafts);
+  }
 }
 
 float* StepResults::TakeLogits(int64_t rows, std::vector<float>* host) {
@@ -37,22 +52,31 @@ void StepResults::FetchLogits(std::vector<float>* host) const {
                    static_cast<int64_t>(host->size() * sizeof(float)));
 }
 
-void StepResults::Launched(int64_t rows, bool logits, bool chosen) {
+void StepResults::Launched(const Wanted& wanted) {
   Place& place = places_[next_];
-  if (logits) {
-    const int64_t bytes = rows * vocab_ * static_cast<int64_t>(sizeof(float));
+  const tensor::StepQueue& steps = *memory_.steps;
+  if (wanted.logits) {
+    const int64_t bytes = wanted.rows * vocab_ * static_cast<int64_t>(sizeof(float));
     if (place.logits_bytes < bytes) {
-      place.logits = tensor::TakePinned(*memory_.steps, bytes);
+      place.logits = tensor::TakePinned(steps, bytes);
       place.logits_bytes = bytes;
     }
-    memory_.steps->download(stream_, place.logits.get(), logits_, bytes);
+    steps.download(stream_, place.logits.get(), logits_, bytes);
   }
-  if (chosen) {
-    memory_.steps->download(stream_, place.tokens.get(), chosen_.data(),
-                            rows * static_cast<int64_t>(sizeof(int32_t)));
-  }
-  under_way_.push_back({next_, rows, logits, chosen});
+  auto* tokens = static_cast<int32_t*>(place.tokens.get());
+  if (wanted.chosen) steps.download(stream_, tokens, chosen_.data(), wanted.rows * kInt);
+  if (wanted.blocks > 0)
+    steps.download(stream_, tokens + wanted.rows, accepted_.data(), wanted.blocks * kInt);
+  under_way_.push_back({.place = next_, .wanted = wanted});
   next_ = (next_ + 1) % kPlaces;
+}
+
+void StepResults::Drafted(const float* confidences, int64_t sequences) {
+  const int64_t all = slots_ * draft_block_;
+  auto* drafts = static_cast<int32_t*>(places_[under_way_.back().place].drafts.get());
+  memory_.steps->download(stream_, drafts, newest() + slots_, all * kInt);
+  memory_.steps->download(stream_, drafts + all, confidences, sequences * draft_block_ * kInt);
+  under_way_.back().sequences = sequences;
 }
 
 void StepResults::Collect(StepOutput* output) {
@@ -61,11 +85,24 @@ void StepResults::Collect(StepOutput* output) {
   const Place& place = places_[step.place];
   const auto* logits = static_cast<const float*>(place.logits.get());
   const auto* tokens = static_cast<const int32_t*>(place.tokens.get());
-  output->rows = step.rows;
+  const Wanted& w = step.wanted;
+  output->rows = w.rows;
   output->logits.clear();
   output->chosen.clear();
-  if (step.logits) output->logits.assign(logits, logits + step.rows * vocab_);
-  if (step.chosen) output->chosen.assign(tokens, tokens + step.rows);
+  if (w.logits) output->logits.assign(logits, logits + w.rows * vocab_);
+  if (w.chosen) output->chosen.assign(tokens, tokens + w.rows);
+  output->accepted.assign(tokens + w.rows, tokens + w.rows + w.blocks);
+  drafts_ = step;
+}
+
+void StepResults::CollectDrafts(LaunchedDrafts* output) {
+  const auto* drafts = static_cast<const int32_t*>(places_[drafts_.place].drafts.get());
+  const int64_t all = slots_ * draft_block_;
+  const auto* confidences = reinterpret_cast<const float*>(drafts + all);
+  output->tokens.assign(drafts, drafts + all);
+  output->sequences = drafts_.sequences;
+  output->confidence.assign(confidences, confidences + drafts_.sequences * draft_block_);
+  drafts_ = {};
 }
 
 }  // namespace thalweg::model

@@ -110,6 +110,7 @@ Result<Pace> RunSteps(const Rig& rig, const std::vector<SequenceId>& sequences, 
           .seed = s, .position = i, .temperature = 1, .slot = static_cast<int32_t>(s)};
     }
     TW_TRY(rig.model.Launch(next.chunks));
+    rig.model.Choose({});
     if (i > 0) TW_TRY(rig.model.Collect(&output));
   }
   TW_TRY(rig.model.Collect(&output));

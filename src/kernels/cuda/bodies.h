@@ -26,6 +26,8 @@ void EngramHash(const EngramHashParams& p);
 void EngramGate(const EngramGateParams& p);
 void Markov(const MarkovParams& p);
 void Choose(const ChooseParams& p);
+void Accept(const AcceptParams& p);
+void Advance(const AdvanceParams& p);
 void CopyRows(const CopyRowsParams& p);
 void CompactRows(const CompactRowsParams& p);
 

@@ -14,6 +14,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kSplits = 32;  // blocks that share a row
 constexpr int kQuad = 4;     // tokens of one Philox call
+constexpr int kMaskBits = 32;
 
 // The leader of some tokens, and what their logits are like.
 struct Part {
@@ -96,8 +97,14 @@ __device__ float GumbelBound(uint32_t word) {
   return 0.69314718f * (159.0f - bits * 0x1p-23f) + 1e-4f;
 }
 
+// Which of a quad's tokens may come, a bit each. mask: of the row, null: all of them.
+__device__ uint32_t AllowedOf(const uint32_t* mask, int64_t quad) {
+  constexpr int kQuads = kMaskBits / kQuad;  // of a word
+  return mask == nullptr ? ~0u : mask[quad / kQuads] >> (quad % kQuads * kQuad);
+}
+
 __device__ void TryQuad(const ChooseParams& p, const ChooseRow& row, const float* logits,
-                        int64_t quad, float inverse, Part* part) {
+                        int64_t quad, uint32_t allowed, float inverse, Part* part) {
   const bool race = row.temperature > 0;
   Words words = {};
   if (race) words = RandomWords(row, static_cast<uint32_t>(quad));
@@ -107,6 +114,7 @@ __device__ void TryQuad(const ChooseParams& p, const ChooseRow& row, const float
     const float logit = logits[token];
     part->nan |= isnan(logit) ? 1 : 0;
     part->top = fmaxf(part->top, logit);
+    if ((allowed >> i & 1) == 0) continue;
     if (!race) {
       part->Try(static_cast<double>(logit), static_cast<int32_t>(token));
       continue;
@@ -135,14 +143,16 @@ __global__ void __launch_bounds__(kThreads) PartKernel(ChooseParams p, Part* par
   __shared__ Part warps[kThreads / kWarp];
   const int64_t row = blockIdx.y;
   const ChooseRow choice = p.choices[row];
-  if (choice.slot < 0) return;
-  const float* logits = p.logits + row * p.vocab;
+  if (choice.slot == ChooseRow::kNotChosen) return;
+  const float* logits = p.logits + row * p.stride;
+  const uint32_t* mask =
+      choice.mask < 0 ? nullptr : p.masks + choice.mask * ((p.vocab + kMaskBits - 1) / kMaskBits);
   const auto inverse = static_cast<float>(1 / choice.temperature);
   const int64_t quads = (p.vocab + kQuad - 1) / kQuad;
   Part part;
   for (int64_t quad = int64_t{blockIdx.x} * kThreads + threadIdx.x; quad < quads;
        quad += int64_t{kSplits} * kThreads) {
-    TryQuad(p, choice, logits, quad, inverse, &part);
+    TryQuad(p, choice, logits, quad, AllowedOf(mask, quad), inverse, &part);
   }
   part = MergeLanes(part);
   if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = part;
@@ -152,17 +162,22 @@ __global__ void __launch_bounds__(kThreads) PartKernel(ChooseParams p, Part* par
   parts[row * kSplits + blockIdx.x] = part;
 }
 
+__device__ int32_t TokenOf(const Part& part) {
+  if (part.nan != 0 || !isfinite(part.top)) return kNotFinite;
+  return part.value == -INFINITY ? kNothingLeft : part.token;
+}
+
 // A warp a row, a lane a split.
 __global__ void __launch_bounds__(kWarp) WinnerKernel(ChooseParams p, const Part* parts) {
   static_assert(kSplits == kWarp);
   const int64_t row = blockIdx.x;
   const int32_t slot = p.choices[row].slot;
-  if (slot < 0) return;
-  const Part part = MergeLanes(parts[row * kSplits + threadIdx.x]);
+  int32_t token = kNoToken;
+  if (slot != ChooseRow::kNotChosen)
+    token = TokenOf(MergeLanes(parts[row * kSplits + threadIdx.x]));
   if (threadIdx.x != 0) return;
-  const bool finite = part.nan == 0 && isfinite(part.top);
-  p.tokens[row] = finite ? part.token : kNotFinite;
-  p.newest[slot] = finite ? part.token : 0;  // a token, for rows that are planned already
+  if (p.tokens != nullptr) p.tokens[row] = token;
+  if (slot >= 0) p.newest[slot] = max(token, 0);  // a token, for rows that are planned already
 }
 
 }  // namespace
@@ -172,6 +187,7 @@ void Choose(const ChooseParams& p) {
   Queue& queue = QueueOf(p.stream);
   ChooseParams d = p;
   d.choices = queue.Stage(p.choices, p.rows);
+  d.masks = queue.Stage(p.masks, p.masks_count * base::CeilDiv<int64_t>(p.vocab, kMaskBits));
   auto* parts =
       static_cast<Part*>(queue.Scratch(p.rows * kSplits * static_cast<int64_t>(sizeof(Part))));
   if (parts == nullptr) return;

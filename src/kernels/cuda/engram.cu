@@ -33,11 +33,10 @@ __global__ void HashKernel(EngramHashParams p) {
   const int64_t column = threadIdx.x;
   if (column >= columns) return;
   const int32_t* look_back = p.look_back + row * p.orders;
-  const int32_t own = p.ids[row];
   uint64_t hash = 0;
   bool blocked = false;
   for (int64_t s = 0; s <= 1 + column / p.heads; ++s) {
-    const int32_t id = s == 0 && own < 0 ? p.token_map[p.newest[-1 - own]] : look_back[s];
+    const int32_t id = look_back[s] < -1 ? p.token_map[p.newest[-2 - look_back[s]]] : look_back[s];
     blocked = blocked || id < 0;
     hash ^= static_cast<uint64_t>(blocked ? p.pad : id) * p.multipliers[table * p.orders + s];
   }
@@ -90,7 +89,6 @@ void EngramHash(const EngramHashParams& p) {
   if (columns > kMostColumns) return queue.Note(cudaErrorNotSupported);
   EngramHashParams d = p;
   d.look_back = queue.Stage(p.look_back, p.rows * p.orders);
-  d.ids = queue.Stage(p.ids, p.rows);
   const auto threads = Count(base::RoundUp<int64_t>(columns, kWarp));
   HashKernel<<<dim3(Count(p.rows), Count(p.tables)), threads, 0, queue.stream()>>>(d);
 }

@@ -12,7 +12,8 @@ constexpr int kThreads = 256;
 // [rows, hidden + rank].
 __global__ void JoinKernel(MarkovParams p, BF16* embedded, BF16* joined) {
   const int64_t row = blockIdx.x, width = p.hidden + p.rank;
-  const BF16* embed = p.embed + p.previous[row] * p.rank;
+  const int32_t id = p.previous[row] < 0 ? p.newest[-1 - p.previous[row]] : p.previous[row];
+  const BF16* embed = p.embed + id * p.rank;
   for (int64_t c = threadIdx.x; c < width; c += blockDim.x) {
     joined[row * width + c] =
         c < p.hidden ? p.state[row * p.state_stride + c] : embed[c - p.hidden];

@@ -33,6 +33,8 @@ const Ops& CudaOps() {
       .compact_rows = CompactRows,
       .engram_hash = EngramHash,
       .choose = Choose,
+      .accept = Accept,
+      .advance = Advance,
       .packed_bytes = PackedBytes,
       .pack = Pack,
       .gauges = &CudaGauges(),

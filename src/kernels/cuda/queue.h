@@ -85,8 +85,8 @@ class Queue {
   cudaError_t Synchronize();
 
  private:
-  // Steps whose lists live at a time: one more than may be under way, see BeginStep.
-  static constexpr size_t kFrames = 4;
+  // Steps whose lists live at a time: more than may be under way, see BeginStep.
+  static constexpr size_t kFrames = 8;
   struct Chunk {  // lists on the device, and what they are made from in pinned memory
     std::array<char*, kFrames> host = {};
     char* device = nullptr;

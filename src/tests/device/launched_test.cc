@@ -98,6 +98,7 @@ class Launcher {
     }
     const Status status = s_.model->Launch(chunks);
     EXPECT_TRUE(status.ok()) << status.ToString();
+    s_.model->Choose({});
   }
 
   void Collect() {
