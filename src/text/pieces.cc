@@ -33,7 +33,13 @@ std::vector<int32_t> EncodePieces(const Tokenizer& tokenizer, std::span<const Pi
 std::string SpellPieces(const Tokenizer& tokenizer, std::span<const Piece> pieces) {
   std::string spelled;
   for (const Piece& piece : pieces) {
-    spelled.append(piece.is_special() ? tokenizer.RawToken(piece.id()) : piece.text());
+    if (!piece.is_special()) {
+      spelled += piece.text();
+    } else if (tokenizer.IsAdded(piece.id())) {
+      spelled += tokenizer.RawToken(piece.id());
+    } else {
+      spelled += tokenizer.TokenBytes(piece.id());
+    }
   }
   return spelled;
 }

@@ -4,7 +4,8 @@
 //   {"text": "...", "specials": true}     ids and decoded text, specials recognised or not
 //   {"hex": "ff41", "specials": false}    the same for bytes that need not be UTF-8
 //   {"pieces": [0, "text", 1]}            numbers are special tokens
-//   {"turns": [{"role", "content", "reasoning"}], "thinking": true, "effort": 75}
+//   {"chat": {"messages": [...], "tools": [...], "thinking": true, ...}}  the body of a chat
+//   request
 //   {"sample": 0, "bytes": 1000, "seed": 1}  generated text of a kind, under "text"
 //   {"ranges": true}                      code points assigned in this library's Unicode version
 #include <fmt/format.h>
@@ -18,7 +19,7 @@
 
 #include "base/json.h"
 #include "text/char_classes.h"
-#include "text/chat_encoding.h"
+#include "text/chat_json.h"
 #include "text/pieces.h"
 #include "text/sample_text.h"
 #include "text/tokenizer.h"
@@ -52,18 +53,11 @@ std::vector<Piece> ReadPieces(const Json& list) {
   return pieces;
 }
 
-Result<std::vector<int32_t>> EncodeTurns(const Tokenizer& tokenizer, const Json& request) {
-  Conversation conversation;
-  for (const Json& one : request["turns"]) {
-    ChatMessage& message = conversation.messages.emplace_back();
-    TW_ASSIGN(message.role, ParseRole(one["role"].get<std::string>()));
-    message.content = one["content"].get<std::string>();
-    message.reasoning = one.value("reasoning", "");
-  }
-  ChatOptions options;
-  options.thinking = request.value("thinking", true);
-  options.effort = request.value("effort", kDefaultEffort);
-  return EncodeChat(tokenizer, conversation, options);
+Result<std::vector<int32_t>> EncodeBody(const Tokenizer& tokenizer, const Json& body) {
+  TW_ASSIGN(const ChatRequest request, ReadChatRequest(body));
+  const EffortChoice effort = request.effort.value_or(EffortChoice());
+  return EncodeChat(tokenizer, request.conversation,
+                    {.thinking = effort.thinking, .effort = effort.effort});
 }
 
 Result<Json> Ranges() {
@@ -85,8 +79,8 @@ Result<Json> Answer(const Tokenizer& tokenizer, const Json& request) {
   if (request.contains("pieces")) {
     return IdsAndText(tokenizer, EncodePieces(tokenizer, ReadPieces(request["pieces"])));
   }
-  if (request.contains("turns")) {
-    TW_ASSIGN(const std::vector<int32_t> ids, EncodeTurns(tokenizer, request));
+  if (request.contains("chat")) {
+    TW_ASSIGN(const std::vector<int32_t> ids, EncodeBody(tokenizer, request["chat"]));
     return IdsAndText(tokenizer, ids);
   }
   std::string text = request.value("text", "");

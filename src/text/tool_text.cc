@@ -4,8 +4,8 @@
 
 #include "text/python_json.h"
 
-// The wire constants below are data of the protocol, published by DeepSeek under the MIT licence
-// (LICENSES of the model's repository): the model was trained on these very bytes.
+// The wire constants below are data of the protocol (NOTICE): the model was trained on these very
+// bytes.
 namespace thalweg::text {
 namespace {
 

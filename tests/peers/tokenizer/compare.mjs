@@ -1,7 +1,8 @@
 // Compares tokenize_lines with @huggingface/tokenizers on the DeepSeek-V3 tokenizer: the same ids and
 // the same decoded text on generated text of each kind, on random text, on bytes that are no UTF-8, on
-// pieces, and on the prompts t1 and t2 whose ids spec/serving.md 2.6 lists.
+// pieces, and on prompts whose ids are known: t1 and t2 of spec/serving.md 2.6, and two with tools.
 import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -110,6 +111,50 @@ function compareDecoding() {
 const t1 = [0, 128799, 77666, 288, 9504, 482, 28, 223, 2402, 343, 16801, 223, 19, 15, 1457, 14, 270, 4077, 270, 1990, 14, 270, 850, 15146, 270, 22805, 868, 128803, 19923, 128804, 128821];
 const t2 = [0, 128799, 3476, 477, 11502, 16, 128803, 19923, 128804, 128822];
 
+// Bodies with tools, and what the published encoder of the format makes of them: the number of ids and
+// the SHA-256 of their list.
+const weather = {
+  name: "get_weather",
+  description: "Get weather",
+  parameters: {
+    type: "object",
+    properties: { location: { type: "string", description: "City" } },
+    required: ["location"],
+    additionalProperties: false,
+  },
+};
+const question = { role: "user", content: "Weather in Paris?" };
+const withTools = [
+  {
+    body: {
+      messages: [question],
+      thinking: { type: "disabled" },
+      tools: [weather, { name: "get_time", parameters: { type: "object", properties: {} } }].map(
+        (f) => ({ type: "function", function: f })),
+    },
+    count: 301,
+    digest: "88cb7bb4adcb1a221bf3b8c6be41ee56223eab33ebd020933a7786ecbeaccaff",
+  },
+  {
+    body: {
+      messages: [
+        question,
+        {
+          role: "assistant",
+          content: "",
+          reasoning_content: "not shown",
+          tool_calls: [{ id: "c", function: { name: "get_weather", arguments: '{"location":"Paris"}' } }],
+        },
+        { role: "tool", tool_call_id: "c", content: '{"temp": 20}' },
+      ],
+      thinking: { type: "disabled" },
+      tools: [{ type: "function", function: { name: "get_weather", parameters: { type: "object" } } }],
+    },
+    count: 298,
+    digest: "8de04c04afca9f40c0ab8a0775ecc36b0e4406f033d599cf490c9b9b22968be6",
+  },
+];
+
 // V3 has V4.1's text ids. Its special tokens are moved to where V4.1 has them; the placeholders and V3
 // names that stood there go.
 function comparePrompts() {
@@ -125,8 +170,8 @@ function comparePrompts() {
   const user = { role: "user", content: "Hello" };
   const effort = "Reasoning Effort: 75 (range 1-100, the higher the value, the more thorough the reasoning)\n\n";
   const [byName1, byName2, byNumber1, byNumber2] = ours([
-    { turns: [user], thinking: true },
-    { turns: [{ role: "system", content: "You are helpful." }, user], thinking: false },
+    { chat: { messages: [user] } },
+    { chat: { messages: [{ role: "system", content: "You are helpful." }, user], thinking: false } },
     { pieces: [0, 128799, effort, 128803, "Hello", 128804, 128821] },
     { pieces: [0, 128799, "You are ", "helpful.", 128803, "Hello", 128804, 128822] },
   ], path);
@@ -134,6 +179,11 @@ function comparePrompts() {
   expectSame("t2 by name", t2, byName2);
   expectSame("t1 by number", t1, byNumber1);
   expectSame("t2 by number", t2, byNumber2);
+  ours(withTools.map(({ body }) => ({ chat: body })), path).forEach(({ ids }, i) => {
+    const digest = createHash("sha256").update(ids.join(",")).digest("hex");
+    const { count, digest: expected } = withTools[i];
+    if (ids.length !== count || digest !== expected) fail(`tools ${i}`, `${ids.length} ids, ${digest}`);
+  });
   rmSync(folder, { recursive: true });
 }
 
