@@ -29,16 +29,9 @@ void OutputMarks::AddAll(OutputState state, const OutputDecoderOptions& options)
       if (options.tools && options.calls_in_reasoning) AddTags(/*newlines=*/true);
       return;
     case OutputState::kContent:
-    case OutputState::kJson: AddStops(options); [[fallthrough]];
     case OutputState::kJsonLead:
-    case OutputState::kJsonTail:
-      if (state == OutputState::kJsonLead) AddJsonBegin();
-      if (state != OutputState::kContent && state != OutputState::kJsonLead) {
-        Add(OutputMark::kFenceEnd, "\n```");
-      }
-      AddThink(options, /*newlines=*/false);
-      if (options.tools) AddTags(/*newlines=*/true);
-      return;
+    case OutputState::kJson:
+    case OutputState::kJsonTail: return AddContent(state, options);
     case OutputState::kCalls: Add(OutputMark::kInvoke, "invoke name=\""); return AddTags(false);
     case OutputState::kToolName:
       // A name has none of these; where its quote is missing, it ends with the tag or the line.
@@ -59,6 +52,16 @@ void OutputMarks::AddAll(OutputState state, const OutputDecoderOptions& options)
     case OutputState::kValueEnd:
     case OutputState::kDone: return;
   }
+}
+
+void OutputMarks::AddContent(OutputState state, const OutputDecoderOptions& options) {
+  const bool is_content = state == OutputState::kContent || state == OutputState::kJson;
+  const bool has_json = state == OutputState::kJson || state == OutputState::kJsonTail;
+  if (is_content) AddStops(options);
+  if (state == OutputState::kJsonLead) AddJsonBegin();
+  if (has_json) Add(OutputMark::kFenceEnd, "\n```");
+  AddThink(options, /*newlines=*/false);
+  if (options.tools) AddTags(/*newlines=*/true);
 }
 
 void OutputMarks::Add(OutputMark mark, std::string_view text, bool newlines) {

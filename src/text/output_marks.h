@@ -61,6 +61,7 @@ class OutputMarks {
  private:
   void AddAll(OutputState state, const OutputDecoderOptions& options);
   void Add(OutputMark mark, std::string_view text, bool newlines = false);
+  void AddContent(OutputState state, const OutputDecoderOptions& options);
   void AddStops(const OutputDecoderOptions& options);
   void AddThink(const OutputDecoderOptions& options, bool newlines);
   void AddTags(bool newlines);
