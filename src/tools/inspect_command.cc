@@ -1,8 +1,10 @@
 // `thalweg inspect` and `thalweg synth`: what a checkpoint is, and a random one of any shape.
 #include <fmt/format.h>
 
+#include "base/mapped_file.h"
 #include "tools/command.h"
 #include "tools/inspect.h"
+#include "tools/inspect_experts.h"
 #include "tools/inspect_kernels.h"
 #include "tools/synth.h"
 
@@ -14,8 +16,33 @@ int InspectKernels(bool json) {
   return kExitOk;
 }
 
+Status SaveExperts(const ExpertReport& report, const OptionValues& values) {
+  if (values.Has("save"))
+    TW_TRY(base::WriteFile(values.Text("save"), parallel::ToJson(report.placement)));
+  if (!values.Has("plot")) return {};
+  const std::string name = values.Text("plot");
+  TW_TRY(base::WriteFile(name + ".csv", ExpertCsv(report)));
+  return base::WriteFile(name + ".gnuplot", ExpertPlot(report, name));
+}
+
+Result<int> InspectExpertLoads(const OptionValues& values) {
+  if (values.positionals().size() < 2)
+    return base::InvalidArgument("inspect experts needs a file of counts");
+  TW_ASSIGN(const ExpertReport report, InspectExperts({.counts = values.positionals()[1],
+                                                       .placement = values.Text("placement"),
+                                                       .ranks = values.Integer("ranks"),
+                                                       .spare = values.Integer("spare"),
+                                                       .nodes = values.Integer("nodes")}));
+  TW_TRY(SaveExperts(report, values));
+  fmt::print("{}", values.Flag("json") ? ExpertJson(report).dump(2) + "\n" : ExpertTable(report));
+  return kExitOk;
+}
+
 Result<int> RunInspect(const OptionValues& values) {
   const std::string& path = values.positionals().front();
+  if (path == "experts") return InspectExpertLoads(values);
+  if (values.positionals().size() > 1)
+    return base::InvalidArgument("inspect takes one path, but for: inspect experts FILE");
   if (path == "kernels") return InspectKernels(values.Flag("json"));
   TW_TRY(Inspect({.path = path, .json = values.Flag("json"), .check = values.Flag("check")}));
   return kExitOk;
@@ -37,15 +64,42 @@ Command InspectCommand() {
   return {.name = "inspect",
           .about =
               "Layer table, tensors, active parameters, bytes per token and memory of a "
-              "checkpoint; or the kernels",
+              "checkpoint; or the kernels; or the loads of experts",
           .options = {{.name = "check",
                        .kind = OptionKind::kFlag,
                        .help = "verify every tensor, the Engram constants and the token map"},
-                      {.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"}},
+                      {.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"},
+                      {.name = "ranks",
+                       .kind = OptionKind::kInteger,
+                       .help = "experts: ranks that share them",
+                       .fallback = "0",
+                       .least = 0,
+                       .most = 4096},
+                      {.name = "spare",
+                       .kind = OptionKind::kInteger,
+                       .help = "experts: slots of each rank for replicas",
+                       .fallback = "1",
+                       .least = 0,
+                       .most = 4096},
+                      {.name = "nodes",
+                       .kind = OptionKind::kInteger,
+                       .help = "experts: hosts that the ranks are on",
+                       .fallback = "1",
+                       .least = 1,
+                       .most = 4096},
+                      {.name = "placement",
+                       .help = "experts: where they lie; without it, in order",
+                       .value_name = "FILE"},
+                      {.name = "save",
+                       .help = "experts: writes the placement by load",
+                       .value_name = "FILE"},
+                      {.name = "plot",
+                       .help = "experts: writes NAME.csv and NAME.gnuplot, which draws NAME.svg"}},
           .positionals = {.name = "PATH",
-                          .help = "a checkpoint folder, a config.json, or the word kernels",
+                          .help = "a checkpoint folder, a config.json, the word kernels, or "
+                                  "the word experts and a file of counts",
                           .least = 1,
-                          .most = 1},
+                          .most = 2},
           .run = RunInspect};
 }
 

@@ -5,11 +5,8 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <thread>
 
-#include "base/env.h"
 #include "comm/mpi/calls.h"
 #include "comm/mpi/mpi_rank.h"
 
@@ -19,9 +16,6 @@ namespace {
 constexpr unsigned kMostStartSeconds = 60;
 constexpr unsigned kMostEndSeconds = 5;
 constexpr Milliseconds kMostGoodbye{5'000};
-// mpirun kills the other ranks as soon as one has left with an error; they have this long to say
-// what they know.
-constexpr Milliseconds kLastWords{300};
 
 void GiveUp(int) {
   constexpr std::string_view kMessage =
@@ -63,12 +57,6 @@ Status MpiStatus(int code, std::string_view call) {
 std::mutex& MpiMutex() {
   static std::mutex mutex;
   return mutex;
-}
-
-bool LaunchedByMpi() {
-  return base::ReadEnvironment("OMPI_COMM_WORLD_SIZE").has_value() ||
-         base::ReadEnvironment("PMIX_RANK").has_value() ||
-         base::ReadEnvironment("PMI_RANK").has_value();
 }
 
 struct MpiSession::Handles {
@@ -127,13 +115,6 @@ Status MpiSession::End() {
   const Deadline deadline(kMostEndSeconds);
   handles_->Close();
   return {};
-}
-
-void LeaveBrokenGroup(const Communicator& communicator, const Status& reason) {
-  fmt::print(stderr, "thalweg: rank {}: {}\n", communicator.rank(), reason.ToString());
-  std::fflush(nullptr);
-  std::this_thread::sleep_for(kLastWords);
-  std::_Exit(kExitRankLost);
 }
 
 }  // namespace thalweg::comm
