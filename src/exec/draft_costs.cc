@@ -11,6 +11,7 @@ namespace thalweg::exec {
 namespace {
 
 constexpr int64_t kContext = 32;  // tokens before what is measured
+constexpr int64_t kBurst = 3;     // steps of a device, launched one behind the other
 
 using Clock = std::chrono::steady_clock;
 
@@ -21,6 +22,7 @@ class Meter {
   // Seconds of a step whose rows the sequences share evenly.
   Result<double> Step(const spec::CostPoint& p) {
     const bool verified = p.rows <= p.sequences * (1 + drafts_);
+    if (verified && model_.CanLaunch(p.rows)) return Launched(p.sequences, p.rows, false);
     return Time(p.sequences, kContext + base::CeilDiv(p.rows, p.sequences), [&] {
       FillChunks(p.rows, verified ? model::LogitRows::kAll : model::LogitRows::kLast, false);
       TW_TRY(model_.Step(chunks_, &output_));
@@ -31,6 +33,11 @@ class Meter {
 
   // A step that writes the draft module's context, and the draft, less a step that does not.
   Result<double> Draft(int64_t sequences) {
+    if (model_.CanLaunch(sequences)) {
+      TW_ASSIGN(const double plain, Launched(sequences, sequences, false));
+      TW_ASSIGN(const double drafted, Launched(sequences, sequences, true));
+      return std::max(drafted - plain, plain / 100);
+    }
     const auto step = [&](bool context) {
       FillChunks(sequences, model::LogitRows::kLast, context);
       return model_.Step(chunks_, &output_);
@@ -53,6 +60,39 @@ class Meter {
  private:
   static double Since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+
+  // Seconds of a step among others that a device runs beside the host, with the draft or without.
+  Result<double> Launched(int64_t sequences, int64_t rows, bool draft) {
+    const int64_t tokens = kContext + kBurst * base::CeilDiv(rows, sequences);
+    TW_ASSIGN(const double seconds, Time(sequences, tokens, [&] { return Burst(rows, draft); }));
+    return seconds / kBurst;
+  }
+
+  Status Burst(int64_t rows, bool draft) {
+    for (int64_t i = 0; i < kBurst; ++i) {
+      TW_TRY(LaunchOne(rows, draft));
+      if (i > 0) TW_TRY(CollectOne());
+    }
+    TW_TRY(CollectOne());
+    return model_.HasDrafts() ? model_.CollectDrafts(&launched_) : Status();
+  }
+
+  Status LaunchOne(int64_t rows, bool draft) {
+    FillChunks(rows, model::LogitRows::kAll, draft);
+    for (size_t s = 0; s < chunks_.size(); ++s) {
+      chunks_[s].choose = {.position = model_.pool().length(chunks_[s].sequence) + 1,
+                           .slot = static_cast<int32_t>(s)};
+    }
+    TW_TRY(model_.Launch(chunks_));
+    const std::vector<uint8_t> behind(chunks_.size(), draft ? 1 : 0);
+    model_.Choose({.draft = behind});
+    return {};
+  }
+
+  Status CollectOne() {
+    if (model_.HasDrafts()) TW_TRY(model_.CollectDrafts(&launched_));
+    return model_.Collect(&output_);
   }
 
   template <typename Work>
@@ -125,6 +165,7 @@ class Meter {
   std::vector<sampling::Entry> best_;
   std::vector<model::DraftRequest> requests_;
   model::DraftOutput blocks_;
+  model::LaunchedDrafts launched_;
 };
 
 }  // namespace

@@ -74,6 +74,7 @@ Status ModelExecutor::SetDrafts(const DraftOptions& options) {
   if (options.drafts == 0 && !options.forced) return {};
   if (options.drafts > 0 && !model_->has_draft())
     return base::Unsupported("the model was loaded without a draft module");
+  if (model_->CanLaunch(1) && options.drafts == 0) return {};
   if (model_->CanLaunch(1)) {
     device_drafts_ = std::make_unique<DeviceDrafts>(model_.get(), options);
     block_tokens_.assign(

@@ -93,6 +93,7 @@ class ModelExecutor : public Executor {
     // Its tokens are being chosen; the host knows them, and what they mean.
     bool chosen = false, landed = false;
     bool verifies = false;              // lengths depend on what it brings
+    bool drafts = false;                // blocks are made behind it
     std::vector<NextTokens> next = {};  // by row with logits, where the device had masks
     step::StepResult result = {};
   };

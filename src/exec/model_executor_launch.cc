@@ -35,7 +35,7 @@ bool ModelExecutor::KnowsEnough() {
   if (flights_.empty()) return true;
   Flight& before = flights_.back();
   if (!before.chosen) ChooseTokens(&before);
-  const bool confidences = device_drafts_ != nullptr && device_drafts_->needs_confidences();
+  const bool confidences = before.drafts && device_drafts_->needs_confidences();
   if (before.verifies || confidences) Land(&before);
   return !confidences || CollectDrafts().ok();
 }
@@ -81,6 +81,7 @@ bool ModelExecutor::Launch(const StepPlan& plan) {
                        [&](const Running& running) { return running.*what; });
   };
   flight.verifies = any(&Running::verifies);
+  flight.drafts = any(&Running::drafts_behind);
   CountPending(flight, 1);
   if (!flight.verifies) SaveCheckpoints(flight.rows, &flight.result.sequences);
   const bool masked = any(&Running::masked);

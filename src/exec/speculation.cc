@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "exec/draft_lengths.h"
 #include "spec/confidence.h"
 
 namespace thalweg::exec {
@@ -71,28 +72,19 @@ void Speculation::ReadBlock(const DraftEntry& e, Run* run) {
 
 void Speculation::ChooseLengths(uint64_t step, std::span<const DraftEntry> entries,
                                 int64_t other_rows) {
-  const auto slots = static_cast<size_t>(options_.drafts);
-  std::vector<spec::PlannedSequence> sequences;
-  survivals_.assign(entries.size() * slots, 0.0);
-  int64_t room = 0;
+  std::vector<LengthEntry> wanted;
   for (size_t i = 0; i < entries.size(); ++i) {
-    sequences.push_back({.sequence = entries[i].sequence,
-                         .decodes = entries[i].decodes,
-                         .tokens_left = entries[i].tokens_left});
-    room += entries[i].most;
-    spec::Survivals(runs_[i].confidences, planner_->temperatures(), planner_->shifts(),
-                    std::span(survivals_).subspan(i * slots, runs_[i].confidences.size()));
+    wanted.push_back({.sequence = entries[i].sequence,
+                      .decodes = entries[i].decodes,
+                      .tokens_left = entries[i].tokens_left,
+                      .most = most_[i],
+                      .room = static_cast<int32_t>(entries[i].most),
+                      .confidences = runs_[i].confidences});
   }
-  const spec::StepDrafts plan = planner_->Plan(step, sequences, other_rows, room);
-  draft_context_ = plan.context;
-  int64_t allowed = 0;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    most_[i] = std::min(most_[i], plan.most[i]);
-    allowed += most_[i];
-    runs_[i].draft = plan.draft[i] != 0;
-  }
-  const int64_t budget = std::min(allowed, plan.budget.drafts);
-  if (options_.variable || budget == 0) spec::Allocate(survivals_, most_, budget, lengths_);
+  const DraftLengths chosen = exec::ChooseLengths(options_, &planner_, step, wanted, other_rows);
+  draft_context_ = chosen.context;
+  lengths_ = chosen.verify;
+  for (size_t i = 0; i < entries.size(); ++i) runs_[i].draft = chosen.draft[i] != 0;
 }
 
 void Speculation::Plan(uint64_t step, std::span<const DraftEntry> entries, int64_t other_rows) {

@@ -107,7 +107,6 @@ class Speculation {
   std::vector<Run> runs_;      // by entry; their memory serves again
   std::vector<int32_t> most_, lengths_;
   std::vector<ForcedDrafts::Asked> asked_;
-  std::vector<double> survivals_;
   std::vector<model::DraftRequest> requests_;
   std::vector<size_t> requested_;  // entries of requests_
   model::DraftOutput output_;

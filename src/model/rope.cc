@@ -1,6 +1,7 @@
 #include "model/rope.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -40,6 +41,14 @@ void ApplyYarn(const checkpoint::Config& c, std::vector<float>* frequencies) {
   }
 }
 
+void Turn(int64_t position, const std::vector<float>& frequencies, float* cos, float* sin) {
+  for (size_t i = 0; i < frequencies.size(); ++i) {
+    const float angle = static_cast<float>(position) * frequencies[i];
+    cos[i] = std::cos(angle);
+    sin[i] = std::sin(angle);
+  }
+}
+
 }  // namespace
 
 RopeFrequencies MakeRopeFrequencies(const checkpoint::Config& config) {
@@ -50,18 +59,39 @@ RopeFrequencies MakeRopeFrequencies(const checkpoint::Config& config) {
   return out;
 }
 
+void Angles::Learn(int64_t position, const std::vector<float>& frequencies) {
+  const auto at = static_cast<size_t>(position);
+  if (known_.size() <= at) {
+    const size_t count = std::bit_ceil(at + 1);
+    known_.resize(count, 0);
+    known_cos_.resize(count * frequencies.size());
+    known_sin_.resize(count * frequencies.size());
+  }
+  if (known_[at] != 0) return;
+  known_[at] = 1;
+  Turn(position, frequencies, &known_cos_[at * frequencies.size()],
+       &known_sin_[at * frequencies.size()]);
+}
+
 void Angles::Set(std::span<const int64_t> positions, const std::vector<float>& frequencies) {
-  rope_dim_ = 2 * static_cast<int64_t>(frequencies.size());
-  cos_.resize(positions.size() * frequencies.size());
+  if (frequencies_ != frequencies) {
+    frequencies_ = frequencies;
+    known_.clear();
+  }
+  const size_t half = frequencies.size();
+  rope_dim_ = 2 * static_cast<int64_t>(half);
+  cos_.resize(positions.size() * half);
   sin_.resize(cos_.size());
-  size_t at = 0;
-  for (const int64_t position : positions) {
-    for (const float frequency : frequencies) {
-      const float angle = static_cast<float>(position) * frequency;
-      cos_[at] = std::cos(angle);
-      sin_[at] = std::sin(angle);
-      ++at;
+  for (size_t i = 0; i < positions.size(); ++i) {
+    const int64_t position = positions[i];
+    if (position >= kKnownPositions) {
+      Turn(position, frequencies, &cos_[i * half], &sin_[i * half]);
+      continue;
     }
+    Learn(position, frequencies);
+    const auto from = static_cast<size_t>(position) * half;
+    std::copy_n(&known_cos_[from], half, &cos_[i * half]);
+    std::copy_n(&known_sin_[from], half, &sin_[i * half]);
   }
 }
 

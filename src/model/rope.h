@@ -18,16 +18,25 @@ struct RopeFrequencies {
 
 RopeFrequencies MakeRopeFrequencies(const checkpoint::Config& config);
 
-// cos and sin of position * frequency, in fp32, for a list of positions.
+// cos and sin of position * frequency, in fp32, for a list of positions. Those of the first
+// kKnownPositions are computed once: sequences that decode together ask for the same again and
+// again.
 class Angles {
  public:
+  static constexpr int64_t kKnownPositions = int64_t{1} << 16;
+
   void Set(std::span<const int64_t> positions, const std::vector<float>& frequencies);
   kernels::Rotation rotation() const { return {cos_.data(), sin_.data(), rope_dim_}; }
 
  private:
+  void Learn(int64_t position, const std::vector<float>& frequencies);
+
   int64_t rope_dim_ = 0;
   std::vector<float> cos_;  // [positions, rope_dim / 2]
   std::vector<float> sin_;
+  std::vector<float> frequencies_;  // that the following are for
+  std::vector<uint8_t> known_;      // [positions known so far]
+  std::vector<float> known_cos_, known_sin_;
 };
 
 }  // namespace thalweg::model
