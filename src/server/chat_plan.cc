@@ -29,11 +29,19 @@ bool AnyStrict(const std::vector<text::ToolDefinition>& tools) {
   return false;
 }
 
+// Those of the request and those that messages declare.
+std::vector<text::ToolDefinition> AllTools(const text::Conversation& conversation) {
+  std::vector<text::ToolDefinition> tools = conversation.tools;
+  for (const text::ChatMessage& message : conversation.messages)
+    tools.insert(tools.end(), message.tools.begin(), message.tools.end());
+  return tools;
+}
+
 // A structure of the grammar room that allows calls as `chat` selects them (docs/grammar.md).
 Json CallsFormat(const text::ChatRequest& chat, bool required) {
   Json json;
   json["type"] = "tool_calls";
-  json["tools"] = ToolsJson(chat.conversation.tools);
+  json["tools"] = ToolsJson(AllTools(chat.conversation));
   json["parallel_tool_calls"] = chat.parallel_tool_calls;
   if (chat.selection.kind == Kind::kNamed) {
     json["tool_choice"] =
@@ -77,7 +85,7 @@ Status AddCalls(const ChatFields& fields, ChatPlan* plan) {
     return base::InvalidArgument(
         "tool_choice asks for a call and response_format for an answer: give one of them");
   params.so_args = Structural(CallsFormat(chat, forced));
-  plan->request.relaxed = !forced && !AnyStrict(chat.conversation.tools);
+  plan->request.relaxed = !forced && !AnyStrict(AllTools(chat.conversation));
   return {};
 }
 
@@ -100,7 +108,8 @@ Result<ChatPlan> PlanChat(ChatFields fields, const Services& services) {
   if (!rendered.images.empty())
     return base::Unsupported("images: this server reads text only; send the request without them");
   ChatPlan plan;
-  plan.tools = !conversation.tools.empty() && conversation.tool_choice != text::ToolChoice::kNone;
+  plan.tools =
+      !AllTools(conversation).empty() && conversation.tool_choice != text::ToolChoice::kNone;
   plan.thinking = BeginsWithReasoning(rendered.start);
   plan.request.prompt = text::EncodePieces(tokenizer, rendered.pieces);
   plan.request.params = std::move(fields.params);

@@ -33,4 +33,7 @@ struct ChatFields {
 // schemas of the tools.
 Result<ChatPlan> PlanChat(ChatFields fields, const Services& services);
 
+// The fields of a body of OpenAI's chat completions.
+Result<ChatFields> ReadChatFields(const Json& body, const Services& services);
+
 }  // namespace thalweg::server

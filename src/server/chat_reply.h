@@ -43,6 +43,7 @@ class ChatReply : public Reply {
   virtual void OnEvents(size_t index, const text::OutputEvents& events, std::string* out) = 0;
 
   std::vector<ChatChoice>& choices() { return choices_; }
+  const std::vector<ChatChoice>& choices() const { return choices_; }
   const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:

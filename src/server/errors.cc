@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "server/limits.h"
 #include "server/sse.h"
@@ -83,6 +85,20 @@ Json AnthropicJson(const ApiError& error) {
   return json;
 }
 
+constexpr size_t kMaxParamBytes = 200;
+
+// Messages about a field begin with its path: "messages[3].content: ...".
+std::string ParamOf(std::string_view message) {
+  const size_t colon = message.find(": ");
+  if (colon == std::string_view::npos || colon > kMaxParamBytes) return {};
+  const std::string_view path = message.substr(0, colon);
+  const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' ||
+           c == ']';
+  });
+  return plain ? std::string(path) : std::string();
+}
+
 }  // namespace
 
 ApiError ToApiError(const Error& e) {
@@ -92,7 +108,9 @@ ApiError ToApiError(const Error& e) {
 }
 
 ApiError ToApiError(const Status& status) {
-  return ToApiError(Error{CodeOf(status.code()), status.message()});
+  ApiError error = ToApiError(Error{CodeOf(status.code()), status.message()});
+  if (error.status == 400) error.param = ParamOf(status.message());
+  return error;
 }
 
 ApiError NotFoundError(std::string message) {

@@ -168,8 +168,13 @@ void Exchange::Note(size_t request, const Delta& delta) {
   part.finished = delta.finished;
 }
 
+bool Exchange::AllFinished() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const Part& part) { return part.finished; });
+}
+
 void Exchange::Take(size_t request, const Delta& delta) {
   Note(request, delta);
+  if (AllFinished()) ticket_ = Admission::Ticket();  // its place is free, whoever still holds this
   if (responder_ == nullptr) return;
   if (delta.error.has_value()) {
     Fail(ToApiError(*delta.error));
@@ -191,9 +196,7 @@ void Exchange::Take(size_t request, const Delta& delta) {
 }
 
 void Exchange::FinishWhenComplete() {
-  for (size_t i = 0; i < parts_.size(); ++i) {
-    if (!parts_[i].finished) return;
-  }
+  if (!AllFinished()) return;
   record_.usage = reply_->usage();
   record_.finish = reply_->finish_reason();
   text_.clear();
@@ -217,7 +220,7 @@ void Exchange::Fail(const ApiError& error) {
     return responder->Respond(std::move(response));
   }
   text_.clear();
-  AppendErrorEvent(error, route_.dialect, &text_);
+  reply_->Fail(error, &text_);
   responder->Write(text_);
   responder->EndStream();
 }

@@ -61,6 +61,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void OnRefused(const ApiError& error);
   void Fail(const ApiError& error);
   void BeginStreamOnce();
+  bool AllFinished() const;
   void FinishWhenComplete();
   void CancelUnfinished();
   void Note(size_t request, const Delta& delta);

@@ -1,13 +1,14 @@
 #include "server/io_thread.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <boost/asio/post.hpp>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "base/rng.h"
+#include "base/sha256.h"
 #include "server/services.h"
 
 namespace thalweg::server {
@@ -16,9 +17,14 @@ namespace {
 constexpr std::chrono::milliseconds kTick{100};
 constexpr uint32_t kIdPurpose = 0x72657169;
 
+// Unlike that of any other thread, process or start.
 uint64_t DrawKey(int number) {
-  std::random_device device;
-  return (static_cast<uint64_t>(device()) << 32 | device()) ^ static_cast<uint64_t>(number);
+  const base::Sha256Digest digest = base::Sha256Of(
+      fmt::format("{} {} {} {}", std::chrono::system_clock::now().time_since_epoch().count(),
+                  std::chrono::steady_clock::now().time_since_epoch().count(), ::getpid(), number));
+  uint64_t key = 0;
+  for (size_t i = 0; i < sizeof(key); ++i) key = key << 8 | digest[i];
+  return key;
 }
 
 }  // namespace

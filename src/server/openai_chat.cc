@@ -194,7 +194,9 @@ Status ReadLogprobs(const Json& body, SamplingParams* params) {
   return {};
 }
 
-Result<ChatFields> ReadFields(const Json& body, const Services& services) {
+}  // namespace
+
+Result<ChatFields> ReadChatFields(const Json& body, const Services& services) {
   ChatFields fields;
   TW_ASSIGN(fields.chat, text::ReadChatRequest(body));
   fields.params = services.model->RecommendedParams();
@@ -207,9 +209,11 @@ Result<ChatFields> ReadFields(const Json& body, const Services& services) {
   return fields;
 }
 
+namespace {
+
 Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
                                   Services& services) {
-  TW_ASSIGN(ChatFields fields, ReadFields(body, services));
+  TW_ASSIGN(ChatFields fields, ReadChatFields(body, services));
   TW_ASSIGN(const StreamFields stream, ReadStream(body));
   TW_ASSIGN(ChatPlan plan, PlanChat(std::move(fields), services));
   const text::Tokenizer& tokenizer = services.model->tokenizer();

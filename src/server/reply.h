@@ -43,6 +43,10 @@ class Reply {
   // True when nothing that the model may still say of this request changes the response.
   virtual bool Satisfied(size_t request) const = 0;
   virtual void End(std::string* out) = 0;
+  // In the place of End: an event that says what went wrong, after the head of a stream went out.
+  virtual void Fail(const ApiError& error, std::string* out) {
+    AppendErrorEvent(error, Dialect::kOpenAi, out);
+  }
   virtual Usage usage() const = 0;
   // "stop", "length", "tool_calls", ... of the first sequence, for the log.
   virtual std::string finish_reason() const = 0;

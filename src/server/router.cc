@@ -4,6 +4,7 @@
 #include <span>
 
 #include "server/endpoints.h"
+#include "server/playground.h"
 #include "server/services.h"
 
 namespace thalweg::server {
@@ -12,6 +13,7 @@ namespace {
 using Access = Route::Access;
 
 constexpr std::array kRoutes = {
+    Route{"GET", "/", HandlePlayground, Dialect::kOpenAi, Access::kOpen},
     Route{"GET", "/health", HandleHealth, Dialect::kOpenAi, Access::kOpen},
     Route{"GET", "/ready", HandleReady, Dialect::kOpenAi, Access::kOpen},
     Route{"GET", "/version", HandleVersion, Dialect::kOpenAi, Access::kOpen},
@@ -21,6 +23,21 @@ constexpr std::array kRoutes = {
     Route{"GET", "/models", HandleModels},
     Route{"POST", "/v1/completions", HandleCompletions, Dialect::kOpenAi, Access::kKey, true},
     Route{"POST", "/completions", HandleCompletions, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/v1/chat/completions", HandleChat, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/chat/completions", HandleChat, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/beta/chat/completions", HandleChat, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/v1/responses", HandleResponses, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/responses", HandleResponses, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/v1/messages", HandleMessages, Dialect::kAnthropic, Access::kKey, true},
+    Route{"POST", "/anthropic/v1/messages", HandleMessages, Dialect::kAnthropic, Access::kKey,
+          true},
+    Route{"POST", "/v1/messages/count_tokens", HandleCountTokens, Dialect::kAnthropic, Access::kKey,
+          true},
+    Route{"POST", "/anthropic/v1/messages/count_tokens", HandleCountTokens, Dialect::kAnthropic,
+          Access::kKey, true},
+    Route{"POST", "/render", HandleRender, Dialect::kOpenAi, Access::kKey, true},
+    Route{"POST", "/v1/chat/completions/render", HandleRender, Dialect::kOpenAi, Access::kKey,
+          true},
     Route{"POST", "/tokenize", HandleTokenize, Dialect::kOpenAi, Access::kKey, true},
     Route{"POST", "/detokenize", HandleDetokenize, Dialect::kOpenAi, Access::kKey, true},
 };
@@ -82,6 +99,8 @@ Route FindRoute(const HttpRequest& request) {
     return {.path = "*", .handler = Preflight, .access = Access::kOpen};
   if (request.method == "GET" && request.path.starts_with(kModelPrefix))
     return {.path = "/v1/models/{id}", .handler = HandleModel};
+  if (request.method == "GET" && request.path.starts_with(kPlaygroundPrefix))
+    return {.path = kPlaygroundPrefix, .handler = HandlePlayground, .access = Access::kOpen};
   if (other != nullptr)
     return {.path = other->path, .handler = WrongMethod, .dialect = other->dialect};
   for (const std::string_view path : kNotImplemented) {

@@ -1,6 +1,7 @@
-// /tokenize and /detokenize, as vLLM has them.
+// /tokenize and /detokenize, as vLLM has them, and /render: what prompt a chat becomes.
 #include "api/json_values.h"
 #include "api/prompts.h"
+#include "server/chat_plan.h"
 #include "server/endpoints.h"
 #include "server/fields.h"
 #include "server/services.h"
@@ -8,8 +9,27 @@
 namespace thalweg::server {
 namespace {
 
+// The body of a chat; its prompt as text and as token ids.
+Result<Json> RenderChatBody(const Json& body, const Services& services) {
+  TW_ASSIGN(ChatFields fields, ReadChatFields(body, services));
+  TW_ASSIGN(const ChatPlan plan, PlanChat(std::move(fields), services));
+  const auto& ids = std::get<std::vector<int32_t>>(plan.request.prompt);
+  Json json;
+  json["prompt"] = services.model->tokenizer().Decode(ids, false);
+  json["tokens"] = ids;
+  json["count"] = ids.size();
+  json["max_model_len"] = services.model->context_tokens();
+  return json;
+}
+
+Result<Json> Render(const HttpRequest& request, const Services& services) {
+  TW_ASSIGN(const Json body, ParseBody(request));
+  return RenderChatBody(body, services);
+}
+
 Result<Json> Tokenize(const HttpRequest& request, const Services& services) {
   TW_ASSIGN(const Json body, ParseBody(request));
+  if (FindField(body, "messages") != nullptr) return RenderChatBody(body, services);
   TW_ASSIGN(const auto prompt, OptionalString(body, "prompt"));
   if (!prompt.has_value()) return base::InvalidArgument("prompt is missing: the text to tokenize");
   RequestOptions options;
@@ -51,6 +71,10 @@ Outcome Answer(const Result<Json>& json) {
 
 Outcome HandleTokenize(const HttpRequest& request, Services& services) {
   return Answer(Tokenize(request, services));
+}
+
+Outcome HandleRender(const HttpRequest& request, Services& services) {
+  return Answer(Render(request, services));
 }
 
 Outcome HandleDetokenize(const HttpRequest& request, Services& services) {

@@ -1,0 +1,44 @@
+// POST /v1/responses.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "server/endpoints.h"
+#include "server/responses_reply.h"
+#include "server/responses_request.h"
+#include "server/services.h"
+
+namespace thalweg::server {
+namespace {
+
+Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
+                                  Services& services) {
+  TW_ASSIGN(ResponsesCall call, ReadResponsesCall(body, services));
+  TW_ASSIGN(ChatPlan plan, PlanChat(std::move(call.fields), services));
+  const text::Tokenizer& tokenizer = services.model->tokenizer();
+  TW_ASSIGN(auto decoders,
+            ChatReply::MakeDecoders(plan, tokenizer, fmt::format("call_{}_", request.id)));
+  ResponsesReply::Shape shape{.stream = call.stream,
+                              .thinking = plan.thinking,
+                              .custom_tools = std::move(call.custom_tools),
+                              .echoed = std::move(call.echoed)};
+  Generation generation{.stream = call.stream};
+  generation.reply = std::make_unique<ResponsesReply>(
+      AnswerHead::Make("resp_", request.id, services.model->name()), request.id, std::move(shape),
+      std::move(decoders), &tokenizer, &services.metrics);
+  generation.requests.push_back(std::move(plan.request));
+  return generation;
+}
+
+}  // namespace
+
+Outcome HandleResponses(const HttpRequest& request, Services& services) {
+  const Result<Json> body = ParseBody(request);
+  if (!body.ok()) return ToApiError(body.status());
+  if (auto error = CheckModel(*body, services)) return *std::move(error);
+  Result<Generation> generation = MakeGeneration(*body, request, services);
+  if (!generation.ok()) return ToApiError(generation.status());
+  return std::move(*generation);
+}
+
+}  // namespace thalweg::server
