@@ -6,6 +6,8 @@ namespace thalweg::exec {
 namespace {
 
 constexpr double kKept = 63.0 / 64;  // weight of what is known, when a step is added
+// Of a step's time, rows have this share at most: weights are read and a step is begun for any.
+constexpr double kMostForRows = 0.95;
 // Less spread of rows says nothing of what one costs.
 constexpr double kLeastSpread = 0.05;
 // A step that something else held up counts as one that took so many times the usual.
@@ -27,13 +29,13 @@ void LearnedCosts::Ran(int64_t rows, double seconds) {
   rows_seconds_ += x * seconds;
 }
 
-// Least squares; between rows that are free and rows that are all that there is to pay for.
+// Least squares; between rows that are free and rows that are nearly all that there is to pay for.
 double LearnedCosts::Slope() const {
   if (steps_ == 0) return 0;
   const double x = rows_ / steps_, y = seconds_ / steps_;
   const double spread = rows_rows_ / steps_ - x * x;
   if (spread < kLeastSpread) return 0;
-  return std::clamp((rows_seconds_ / steps_ - x * y) / spread, 0.0, y / x);
+  return std::clamp((rows_seconds_ / steps_ - x * y) / spread, 0.0, kMostForRows * y / x);
 }
 
 spec::CostTable LearnedCosts::TableFor(int64_t rows, int64_t more) const {

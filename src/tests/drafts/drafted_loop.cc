@@ -132,6 +132,7 @@ void DraftedLoop::KeepBlock(DraftedSequence* s, size_t request, const model::Dra
     TW_CHECK(drawn.ok());
     s->block.tokens.push_back(*drawn);
   }
+  if (spoil_) spoil_(&s->block);
 }
 
 }  // namespace thalweg::tests

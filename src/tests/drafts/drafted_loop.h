@@ -42,6 +42,8 @@ class DraftedLoop {
   // drafts: whether blocks are made at all. The session outlives the loop.
   DraftedLoop(tools::Session* session, bool drafts) : session_(*session), drafts_(drafts) {}
 
+  // What becomes of each block before it is verified; nothing by default.
+  void SetSpoiler(std::function<void(spec::DraftBlock*)> spoil) { spoil_ = std::move(spoil); }
   // Prefills, draws the first token, drafts the first block.
   Status Add(std::span<const int32_t> prompt, const step::SamplingParams& params, spec::Rule rule,
              int64_t max_tokens);
@@ -59,6 +61,7 @@ class DraftedLoop {
 
   tools::Session& session_;
   bool drafts_;
+  std::function<void(spec::DraftBlock*)> spoil_ = {};
   std::deque<DraftedSequence> sequences_ = {};
   model::StepOutput output_ = {};
   model::DraftOutput draft_output_ = {};

@@ -60,6 +60,7 @@ class Collector {
       answer.tokens.push_back(token.id);
       if (token.logprobs.has_value()) Append(*token.logprobs, &answer.logprobs);
     }
+    answer.text += output.text;
     answer.cached_tokens = output.cached_tokens;
     answer.finish = output.finish;
     answer.status = output.status;
@@ -86,6 +87,8 @@ std::string Difference(const Answer& expected, const Answer& actual) {
   }
   if (expected.tokens.size() != actual.tokens.size())
     return fmt::format("{} tokens instead of {}", actual.tokens.size(), expected.tokens.size());
+  if (expected.text != actual.text)
+    return fmt::format("text \"{}\" instead of \"{}\"", actual.text, expected.text);
   for (size_t i = 0; i < std::min(expected.logprobs.size(), actual.logprobs.size()); ++i) {
     if (expected.logprobs[i] != actual.logprobs[i])
       return fmt::format("log-probability value {} is {} instead of {}", i, actual.logprobs[i],

@@ -15,6 +15,7 @@ namespace thalweg::tests {
 // One sequence: everything that must not depend on how it was computed.
 struct Answer {
   std::vector<int32_t> tokens;
+  std::string text;
   std::vector<float> logprobs;  // of each token, then of its top ones, with their ids between
   engine::FinishReason finish = engine::FinishReason::kNone;
   Status status;
@@ -23,8 +24,8 @@ struct Answer {
   int64_t cached_tokens = 0;
 
   friend bool operator==(const Answer& a, const Answer& b) {
-    return a.tokens == b.tokens && a.logprobs == b.logprobs && a.finish == b.finish &&
-           a.status.code() == b.status.code();
+    return a.tokens == b.tokens && a.text == b.text && a.logprobs == b.logprobs &&
+           a.finish == b.finish && a.status.code() == b.status.code();
   }
 };
 // Names what differs first; empty when nothing does.
