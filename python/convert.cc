@@ -120,16 +120,6 @@ std::vector<Prompt> PromptsOf(const py::list& prompts) {
   return out;
 }
 
-Conversation ConversationOf(
-    const std::vector<std::tuple<std::string, std::string, std::string>>& messages, bool thinking,
-    int effort, bool add_generation_prompt) {
-  Conversation out{
-      .thinking = thinking, .effort = effort, .add_generation_prompt = add_generation_prompt};
-  for (const auto& [role, content, reasoning] : messages)
-    out.messages.push_back({.role = role, .content = content, .reasoning = reasoning});
-  return out;
-}
-
 void CopyLogits(const py::handle& values, std::span<float> logits) {
   const auto sequence = py::reinterpret_borrow<py::object>(values);
   if (PyObject_Size(sequence.ptr()) != static_cast<py::ssize_t>(logits.size())) {

@@ -7,7 +7,6 @@
 #include <exception>
 #include <span>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace thalweg::python {
@@ -37,10 +36,6 @@ std::vector<int32_t> TokensOf(const py::handle& ids, const std::string& what);
 // str, sequence of token ids, or Conversation.
 Prompt PromptOf(const py::handle& prompt);
 std::vector<Prompt> PromptsOf(const py::list& prompts);
-// messages: (role, content, reasoning) each.
-Conversation ConversationOf(
-    const std::vector<std::tuple<std::string, std::string, std::string>>& messages, bool thinking,
-    int effort, bool add_generation_prompt);
 
 // What a logits processor returned, into the row: a float32 buffer or a sequence of numbers with
 // one for each token. Throws what Python should see otherwise.

@@ -212,8 +212,8 @@ void BindRequests(py::module_& m) {
       .def_readwrite("cache_salt", &RequestOptions::cache_salt)
       .def_readwrite("prefix_reuse", &RequestOptions::prefix_reuse);
   py::class_<Conversation>(m, "Conversation")
-      .def(py::init(&ConversationOf), py::arg("messages"), py::arg("thinking"), py::arg("effort"),
-           py::arg("add_generation_prompt"));
+      .def(py::init([](const std::string& json) { return Unwrap(ConversationFromJson(json)); }),
+           py::arg("json"));
 }
 
 void BindCore(py::module_& m) {

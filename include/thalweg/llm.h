@@ -29,10 +29,25 @@ namespace api {
 class EngineModel;
 }
 
+struct ToolCall {
+  std::string id = {};
+  std::string name = {};       // "name" or "namespace::name"
+  std::string arguments = {};  // JSON of an object
+};
+
 struct ChatMessage {
-  std::string role = "user";  // "system", "user" or "assistant"
+  std::string role = "user";  // "system", "user", "assistant", "tool" or "latest_reminder"
   std::string content = {};
-  std::string reasoning = {};  // assistant: what stood between <think> and </think>
+  std::string reasoning = {};             // assistant: what stood between <think> and </think>
+  std::vector<ToolCall> tool_calls = {};  // assistant
+  std::string tool_call_id = {};          // tool: the call that this is the result of
+  bool to_be_continued = false;           // assistant, last: the answer goes on behind this text
+};
+
+struct Tool {
+  std::string name = {};  // "name" or "namespace::name"
+  std::string description = {};
+  std::string parameters = {};  // JSON Schema of an object; empty: no parameters
 };
 
 // Rendered with the model's own chat encoding. Text in it never becomes a special token.
@@ -41,7 +56,16 @@ struct Conversation {
   bool thinking = false;
   int effort = 75;  // 1..100, with thinking
   bool add_generation_prompt = true;
+  // Tools that the answer may call: its text then holds the calls as the model writes them.
+  std::vector<Tool> tools = {};
+  // Leaves out reasoning before the last turn of the user, where no tools are declared.
+  bool drop_thinking = true;
 };
+
+// A conversation from JSON: {"messages": [...], "tools": [...], "thinking": bool, "effort": 1..100
+// or a name, "add_generation_prompt": bool, "drop_thinking": bool}, messages and tools as OpenAI's
+// chat completions have them (docs/chat.md).
+THALWEG_API Expected<Conversation> ConversationFromJson(std::string_view json);
 
 // Text, token ids as they are, or a conversation.
 using Prompt = std::variant<std::string, std::vector<int32_t>, Conversation>;

@@ -194,8 +194,29 @@ class Errors(Shared):
             self.llm.generate(["a", "b", "c"], [SamplingParams()] * 2)
         with self.assertRaises(thalweg.InvalidArgumentError):
             self.llm.generate({"promt": "a"})
-        with self.assertRaises(thalweg.UnsupportedError):
+        with self.assertRaisesRegex(thalweg.InvalidArgumentError, r"tools\[0\].*name"):
             self.llm.chat(QUESTION, tools=[{}])
+        with self.assertRaisesRegex(thalweg.InvalidArgumentError, "plain JSON"):
+            self.llm.chat([{"role": "user", "content": object()}])
+        with self.assertRaisesRegex(thalweg.InvalidArgumentError, r"messages\[1\]"):
+            self.llm.encode_chat(QUESTION + [{"role": "tool", "tool_call_id": "c", "content": ""}])
+
+    def test_conversations_with_tools(self):
+        call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+        messages = QUESTION + [
+            {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "2"}]},
+        ]
+        tools = [{"type": "function", "function": {"name": "f", "description": "d"}}]
+        ids = self.llm.encode_chat(messages, thinking=True, effort="max", tools=tools)
+        prompt = self.llm.decode(ids, skip_special_tokens=False)
+        self.assertIn("Reasoning Effort: 100 ", prompt)
+        self.assertIn('{"name": "f", "description": "d", "parameters": ', prompt)
+        self.assertIn('<think>Hm.</think>\n\n<｜DSML｜ calls>\n<｜DSML｜ invoke name="f">', prompt)
+        self.assertTrue(prompt.endswith("<tool_result>2</tool_result><｜Assistant｜><think>"))
+        begun = QUESTION + [{"role": "assistant", "content": "Courage is", "prefix": True}]
+        prompt = self.llm.decode(self.llm.encode_chat(begun), skip_special_tokens=False)
+        self.assertTrue(prompt.endswith("<｜Assistant｜></think>Courage is"))
 
     def test_options_come_from_the_table(self):
         with self.assertRaises(thalweg.InvalidArgumentError) as caught:

@@ -1,4 +1,4 @@
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 class Params:
     @staticmethod
@@ -14,13 +14,7 @@ class RequestOptions:
     def __init__(self) -> None: ...
 
 class Conversation:
-    def __init__(
-        self,
-        messages: List[Tuple[str, str, str]],
-        thinking: bool,
-        effort: int,
-        add_generation_prompt: bool,
-    ) -> None: ...
+    def __init__(self, json: str) -> None: ...
 
 class Core:
     def __init__(self, model: str, options: Dict[str, str], option_file: str) -> None: ...

@@ -91,17 +91,26 @@ class LLM:
         use_tqdm: bool = True,
         *,
         thinking: bool = False,
-        effort: int = 75,
+        effort: Union[int, str] = 75,
         add_generation_prompt: bool = True,
-        tools: Any = None,
+        tools: Optional[Sequence[Dict[str, Any]]] = None,
+        drop_thinking: bool = True,
     ) -> List[RequestOutput]:
-        """Answers one conversation or a list of them. A message is {"role", "content"}, with
-        "reasoning" for what an assistant thought; effort: 1..100, with thinking."""
-        if tools is not None:
-            raise errors.UnsupportedError("tools are not part of this version; leave them out")
+        """Answers one conversation or a list of them. Messages and tools are those of OpenAI's chat
+        completions, with "reasoning" (or "reasoning_content") for what an assistant thought and
+        "prefix": True for a last message that is to be continued. effort: low, high, max or 1..100,
+        with thinking. drop_thinking: leave out reasoning before the last turn of the user, where
+        there are no tools. Calls of tools come as the text that the model writes."""
         several = bool(messages) and not isinstance(messages[0], dict)
         prompts = [
-            _conversation(one, thinking, effort, add_generation_prompt)
+            _conversation(
+                one,
+                thinking=thinking,
+                effort=effort,
+                add_generation_prompt=add_generation_prompt,
+                tools=tools,
+                drop_thinking=drop_thinking,
+            )
             for one in (messages if several else [messages])  # type: ignore[list-item]
         ]
         return self._run(prompts, sampling_params, use_tqdm, _core.RequestOptions())
@@ -172,12 +181,21 @@ class LLM:
         self,
         messages: List[Message],
         thinking: bool = False,
-        effort: int = 75,
+        effort: Union[int, str] = 75,
         add_generation_prompt: bool = True,
+        tools: Optional[Sequence[Dict[str, Any]]] = None,
+        drop_thinking: bool = True,
     ) -> List[int]:
         """Token ids of a conversation, as chat() reads it."""
         return self._core.encode_chat(
-            _conversation(messages, thinking, effort, add_generation_prompt)
+            _conversation(
+                messages,
+                thinking=thinking,
+                effort=effort,
+                add_generation_prompt=add_generation_prompt,
+                tools=tools,
+                drop_thinking=drop_thinking,
+            )
         )
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
@@ -247,30 +265,14 @@ def _prompt(prompt: Any) -> Any:
             f"a prompt dictionary has one of {', '.join(known)}, not {', '.join(map(str, prompt))}"
         )
     if given[0] == "messages":
-        return _conversation(prompt["messages"], False, 75, True)
+        return _conversation(prompt["messages"])
     return prompt[given[0]]
 
 
-def _conversation(
-    messages: Sequence[Message], thinking: bool, effort: int, add_generation_prompt: bool
-) -> _core.Conversation:
-    parts = [(str(m.get("role", "")), _content(m), _reasoning(m)) for m in messages]
-    return _core.Conversation(parts, thinking, effort, add_generation_prompt)
-
-
-def _reasoning(message: Message) -> str:
-    return message.get("reasoning") or message.get("reasoning_content") or ""
-
-
-def _content(message: Message) -> str:
-    content = message.get("content") or ""
-    if isinstance(content, str):
-        return content
-    texts = []
-    for part in content:
-        if part.get("type") != "text":
-            raise errors.UnsupportedError(
-                f"a message part of type {part.get('type')!r} is not part of this version"
-            )
-        texts.append(part["text"])
-    return "\n\n".join(texts)
+def _conversation(messages: Sequence[Message], **fields: Any) -> _core.Conversation:
+    given = {name: value for name, value in fields.items() if value is not None}
+    try:
+        text = json.dumps({"messages": list(messages), **given}, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidArgumentError(f"messages and tools must be plain JSON: {error}") from None
+    return _core.Conversation(text)

@@ -9,6 +9,7 @@
 #include "api/llm_state.h"
 #include "api/options.h"
 #include "api/prompts.h"
+#include "api/request_json.h"
 
 namespace thalweg {
 
@@ -79,6 +80,11 @@ int64_t LLM::context_tokens() const { return state_->engine->context_tokens(); }
 
 std::vector<int32_t> LLM::Encode(std::string_view text, const RequestOptions& options) const {
   return api::EncodeText(*state_->engine->tokenizer(), text, options);
+}
+
+Expected<Conversation> ConversationFromJson(std::string_view json) {
+  TW_API_ASSIGN(Conversation conversation, api::ConversationFromText(json));
+  return conversation;
 }
 
 Expected<std::vector<int32_t>> LLM::EncodeChat(const Conversation& conversation) const {

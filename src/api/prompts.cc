@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/conversation_json.h"
 #include "text/chat_encoding.h"
 
 namespace thalweg::api {
@@ -47,21 +48,8 @@ void AddBadWord(const text::Tokenizer& tokenizer, const std::string& word,
 
 Result<std::vector<int32_t>> EncodeConversation(const text::Tokenizer& tokenizer,
                                                 const Conversation& conversation) {
-  text::Conversation chat;
-  for (const ChatMessage& message : conversation.messages) {
-    text::ChatMessage& added = chat.messages.emplace_back();
-    TW_ASSIGN(added.role, text::ParseRole(message.role));
-    added.content = message.content;
-    added.reasoning = message.reasoning;
-  }
-  text::ChatOptions options;
-  options.thinking = conversation.thinking;
-  options.effort = conversation.effort;
-  options.drop_thinking = true;
-  options.generation_prompt = conversation.add_generation_prompt
-                                  ? text::ChatOptions::GenerationPrompt::kAlways
-                                  : text::ChatOptions::GenerationPrompt::kNever;
-  return text::EncodeChat(tokenizer, chat, options);
+  TW_ASSIGN(const text::Conversation chat, ToChat(conversation));
+  return text::EncodeChat(tokenizer, chat, ToChatOptions(conversation));
 }
 
 std::vector<int32_t> EncodeText(const text::Tokenizer& tokenizer, std::string_view text,

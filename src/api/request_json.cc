@@ -4,7 +4,10 @@
 
 #include <limits>
 
+#include "api/conversation_json.h"
+#include "api/errors.h"
 #include "api/params_json.h"
+#include "text/effort.h"
 
 namespace thalweg::api {
 namespace {
@@ -14,56 +17,43 @@ Status UnknownField(std::string_view what, std::string_view name, std::string_vi
       fmt::format("{} has an unknown field \"{}\"; known: {}", what, name, known));
 }
 
-// A string, nothing (null), or an array of {"type": "text", "text": ...}, joined as the chat
-// encoding joins the blocks of one message.
-Result<std::string> ContentFromJson(const Json& json, const std::string& what) {
-  if (json.is_null()) return std::string();
-  if (!json.is_array()) return ReadString(json, what);
-  std::string content;
-  for (const Json& part : json) {
-    if (!part.is_object() || part.value("type", Json()) != Json("text") || !part.contains("text"))
-      return base::Unsupported(what + ": parts other than text are not part of this version");
-    TW_ASSIGN(const std::string text, ReadString(part["text"], what + " part"));
-    if (&part != &json.front()) content += "\n\n";
-    content += text;
+// A field that is not what it is named for; false: there is no such field.
+Result<bool> SetConversationField(const std::string& name, const Json& value,
+                                  const std::string& field, Conversation* out) {
+  bool* flag = name == "thinking"                ? &out->thinking
+               : name == "add_generation_prompt" ? &out->add_generation_prompt
+               : name == "drop_thinking"         ? &out->drop_thinking
+                                                 : nullptr;
+  if (flag != nullptr) {
+    TW_ASSIGN(*flag, ReadBool(value, field));
+  } else if (name == "messages") {
+    TW_ASSIGN(out->messages, MessagesFromJson(value, field));
+  } else if (name == "tools") {
+    TW_ASSIGN(out->tools, ToolsFromJson(value, field));
+  } else if (name == "effort" && value.is_string()) {
+    const Result<int> effort = text::ParseEffort(value.get<std::string>());
+    if (!effort.ok()) return effort.status().WithContext(field);
+    out->effort = *effort;
+  } else if (name == "effort") {
+    TW_ASSIGN(const int64_t effort, ReadInteger(value, field, text::kMinEffort, text::kMaxEffort));
+    out->effort = static_cast<int>(effort);
+  } else {
+    return false;
   }
-  return content;
+  return true;
 }
 
-Result<ChatMessage> MessageFromJson(const Json& json, const std::string& what) {
-  if (!json.is_object()) return WrongValue(json, what, "an object with role and content");
-  ChatMessage message{.role = ""};
-  for (const auto& [name, value] : json.items()) {
-    const bool reasoning = name == "reasoning" || name == "reasoning_content";
-    std::string* field = name == "role"      ? &message.role
-                         : name == "content" ? &message.content
-                         : reasoning         ? &message.reasoning
-                                             : nullptr;
-    if (field == nullptr) return UnknownField(what, name, "role, content, reasoning");
-    TW_ASSIGN(*field, ContentFromJson(value, what + "." + name));
-  }
-  if (message.role.empty()) return base::InvalidArgument(what + " has no role");
-  return message;
-}
-
-Result<Prompt> ConversationFromJson(const Json& json, std::string_view what) {
+Result<Conversation> ReadConversation(const Json& json, std::string_view what) {
   Conversation conversation;
   for (const auto& [name, value] : json.items()) {
-    const std::string field = fmt::format("{}.{}", what, name);
-    if (name == "messages") {
-      TW_ASSIGN(conversation.messages, MessagesFromJson(value, field));
-    } else if (name == "thinking") {
-      TW_ASSIGN(conversation.thinking, ReadBool(value, field));
-    } else if (name == "effort") {
-      TW_ASSIGN(const int64_t effort, ReadInteger(value, field, 1, 100));
-      conversation.effort = static_cast<int>(effort);
-    } else if (name == "add_generation_prompt") {
-      TW_ASSIGN(conversation.add_generation_prompt, ReadBool(value, field));
-    } else {
-      return UnknownField(what, name, "messages, thinking, effort, add_generation_prompt");
-    }
+    const std::string field = what.empty() ? name : fmt::format("{}.{}", what, name);
+    TW_ASSIGN(const bool known, SetConversationField(name, value, field, &conversation));
+    if (!known)
+      return UnknownField(what.empty() ? "the conversation" : what, name,
+                          "messages, tools, thinking, effort, add_generation_prompt, "
+                          "drop_thinking");
   }
-  return Prompt(std::move(conversation));
+  return conversation;
 }
 
 Result<Prompt> TokensPrompt(const Json& json, std::string_view what) {
@@ -72,7 +62,10 @@ Result<Prompt> TokensPrompt(const Json& json, std::string_view what) {
 }
 
 Result<Prompt> ObjectPrompt(const Json& json, std::string_view what) {
-  if (json.contains("messages")) return ConversationFromJson(json, what);
+  if (json.contains("messages")) {
+    TW_ASSIGN(Conversation conversation, ReadConversation(json, what));
+    return Prompt(std::move(conversation));
+  }
   if (json.size() == 1 && json.contains("prompt_token_ids"))
     return TokensPrompt(json["prompt_token_ids"], fmt::format("{}.prompt_token_ids", what));
   if (json.size() == 1 && json.contains("prompt")) {
@@ -102,17 +95,6 @@ Result<Json> ParseObject(std::string_view text, std::string_view what) {
 }
 
 }  // namespace
-
-Result<std::vector<ChatMessage>> MessagesFromJson(const Json& json, std::string_view what) {
-  if (!json.is_array()) return WrongValue(json, what, "an array of messages");
-  std::vector<ChatMessage> messages;
-  for (const Json& one : json) {
-    TW_ASSIGN(ChatMessage message,
-              MessageFromJson(one, fmt::format("{}[{}]", what, messages.size())));
-    messages.push_back(std::move(message));
-  }
-  return messages;
-}
 
 Result<Prompt> PromptFromJson(const Json& json, std::string_view what) {
   if (json.is_string()) return Prompt(json.get<std::string>());
@@ -184,6 +166,12 @@ Result<LLMOptions> OptionsFromJson(std::string_view text) {
     }
   }
   return options;
+}
+
+Result<Conversation> ConversationFromText(std::string_view text) {
+  TW_ASSIGN(const Json json, base::ParseJson(text, "the conversation", text::kChatJsonLimits));
+  if (!json.is_object()) return WrongValue(json, "the conversation", "an object");
+  return ReadConversation(json, "");
 }
 
 }  // namespace thalweg::api

@@ -11,10 +11,10 @@
 namespace thalweg::api {
 
 // "text", [token ids], {"prompt": "text"}, {"prompt_token_ids": [...]} or {"messages": [...],
-// "thinking": bool, "effort": 1..100}. `what` names the value in messages.
+// ...} as ConversationFromJson takes. `what` names the value in messages.
 Result<Prompt> PromptFromJson(const Json& json, std::string_view what);
-// An array of {"role", "content", "reasoning"?}.
-Result<std::vector<ChatMessage>> MessagesFromJson(const Json& json, std::string_view what);
+// What ConversationFromJson takes.
+Result<Conversation> ConversationFromText(std::string_view json);
 
 struct BatchRequest {
   std::vector<Prompt> prompts = {};

@@ -37,7 +37,8 @@ TEST(RequestJson, WhatIsWrongIsNamed) {
   ExpectBad(R"({"prompts": "x"})", "an array");
   ExpectBad(R"({"prompts": [7]})", "prompts[0]");
   ExpectBad(R"({"prompts": ["a", {"prompt": "x", "other": 1}]})", "prompts[1]");
-  ExpectBad(R"({"prompts": [{"messages": [{"content": "x"}]}]})", "messages[0] has no role");
+  ExpectBad(R"({"prompts": [{"messages": [{"content": "x"}]}]})",
+            "prompts[0].messages[0]: the field \"role\" is missing");
   ExpectBad(R"({"prompts": [{"messages": [{"role": 1}]}]})", "messages[0].role");
   ExpectBad(R"({"prompts": [{"messages": [], "effort": 0}]})", "effort");
   ExpectBad(R"({"prompts": [], "params": [{}, {"n": 0}]})", "params[1]: n is 0");
@@ -66,9 +67,12 @@ TEST(RequestJson, ContentMayBePartsOfText) {
   const auto& conversation = std::get<Conversation>(request->prompt);
   EXPECT_EQ(conversation.messages.at(0).content, "a\n\nb");
   EXPECT_EQ(conversation.messages.at(1).content, "");
+  EXPECT_EQ(conversation.drop_thinking, true);
   EXPECT_EQ(conversation.messages.at(1).reasoning, "r");
-  ExpectBad(R"({"prompts": [{"messages": [{"role": "user", "content": [{"type": "image"}]}]}]})",
-            "messages[0].content");
+  ExpectBad(
+      R"({"prompts": [{"messages": [{"role": "user", "content": [
+          {"type": "image_url", "image_url": {"url": "u"}}]}]}]})",
+      "messages[0].content");
   ExpectBad(R"({"prompts": [{"messages": [{"role": "user", "content": [{"type": 1}]}]}]})",
             "messages[0].content");
 }

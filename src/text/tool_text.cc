@@ -14,7 +14,8 @@ using base::Json;
 constexpr std::string_view kToolsBegin =
     R"(## Tools
 
-You have access to a set of tools to help answer the user's question. You can invoke tools by writing a "<｜DSML｜ calls>" block like the following:
+You have access to a set of tools to help answer the user's question. )"
+    R"(You can invoke tools by writing a "<｜DSML｜ calls>" block like the following:
 
 <｜DSML｜ calls>
 <｜DSML｜ invoke name="$TOOL_NAME">
@@ -26,9 +27,13 @@ You have access to a set of tools to help answer the user's question. You can in
 </｜DSML｜ invoke>
 </｜DSML｜ calls>
 
-String parameters should be specified as is and set `string="true"`. For all other types (numbers, booleans, arrays, objects), pass the value in JSON format and set `string="false"`.
+String parameters should be specified as is and set `string="true"`. )"
+    R"(For all other types (numbers, booleans, arrays, objects), )"
+    R"(pass the value in JSON format and set `string="false"`.
 
-If thinking_mode is enabled (triggered by <think>), you MUST output your complete reasoning inside <think>...</think> BEFORE any tool calls or final response.
+If thinking_mode is enabled (triggered by <think>), )"
+    R"(you MUST output your complete reasoning inside <think>...</think> )"
+    R"(BEFORE any tool calls or final response.
 
 Otherwise, output directly after </think> with tool calls or final response.
 

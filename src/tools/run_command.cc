@@ -12,6 +12,7 @@
 #include "engine/constraints.h"
 #include "text/chat_encoding.h"
 #include "text/stream_decoder.h"
+#include "tools/chat_encode.h"
 #include "tools/command.h"
 #include "tools/constraint_options.h"
 #include "tools/generate.h"
@@ -33,6 +34,11 @@ std::vector<OptionRow> Rows() {
        .help = "read the prompt from a file; - for standard input",
        .value_name = "FILE"},
       {.name = "system", .help = "system text", .value_name = "TEXT"},
+      {.name = "chat",
+       .help = "answer a conversation: a JSON file with the body of a chat request (messages, "
+               "tools, ...) as chat-encode takes it, or - for standard input; it says how hard the "
+               "model thinks",
+       .value_name = "FILE"},
       {.name = "think",
        .kind = OptionKind::kFlag,
        .help = "let the model reason first; the reasoning goes to stderr"},
@@ -214,6 +220,17 @@ class Conversation {
     return Answer(ids, false);
   }
 
+  // Answers a whole conversation.
+  Status AnswerBody(const base::Json& body) {
+    ChatEncodeOptions options;
+    options.chat = chat_options_;
+    if (values_.Has("think")) options.thinking = chat_options_.thinking;
+    TW_ASSIGN(const EncodedChat chat, EncodeConversation(*session_.tokenizer, body, options));
+    if (!chat.images.empty())
+      return base::Unsupported("images: this command reads text only; leave them out");
+    return Answer(chat.ids, chat.start.ends_with("reasoning"));
+  }
+
   // An answer was cut before it was what it has to be.
   bool cut() const { return cut_; }
 
@@ -323,19 +340,43 @@ Status CheckNoDrafts(const OptionValues& values) {
       "set it to 0; batch and bench throughput draft");
 }
 
+// The conversation of --chat; null without it.
+Result<base::Json> ConversationBody(const OptionValues& values) {
+  if (!values.Has("chat")) return base::Json();
+  if (!values.positionals().empty() || values.Has("file") || values.Has("system") ||
+      values.Flag("raw"))
+    return base::InvalidArgument(
+        "--chat is a whole conversation: leave out the prompt, --file, --system and --raw");
+  const std::string file = values.Text("chat");
+  std::string text;
+  if (file == "-") {
+    text = ReadStandardInput();
+  } else {
+    TW_ASSIGN(text, base::ReadFile(file, kMaxPromptBytes));
+  }
+  return base::ParseJson(text, file == "-" ? "standard input" : file, text::kChatJsonLimits);
+}
+
+Status AnswerAll(const OptionValues& values, const base::Json& body,
+                 const std::optional<std::string>& prompt, Conversation* conversation) {
+  if (!body.is_null()) return conversation->AnswerBody(body);
+  if (!prompt.has_value()) return Chat(conversation);
+  return values.Flag("raw") ? conversation->Complete(*prompt) : conversation->Ask(*prompt);
+}
+
 Result<int> Run(const OptionValues& values) {
   TW_TRY(CheckNoDrafts(values));
-  TW_ASSIGN(const std::optional<std::string> prompt, PromptText(values));
+  TW_ASSIGN(const base::Json body, ConversationBody(values));
+  std::optional<std::string> prompt;
+  if (body.is_null()) {
+    TW_ASSIGN(prompt, PromptText(values));
+  }
   CatchSignals(SecondSignal::kKills);
   TW_ASSIGN(const SessionOptions session_options, SessionOptions::From(values));
   TW_ASSIGN(Session session, OpenSession(session_options));
   Conversation conversation(values, &session);
   TW_TRY(conversation.Prepare());
-  if (!prompt.has_value()) {
-    TW_TRY(Chat(&conversation));
-  } else {
-    TW_TRY(values.Flag("raw") ? conversation.Complete(*prompt) : conversation.Ask(*prompt));
-  }
+  TW_TRY(AnswerAll(values, body, prompt, &conversation));
   if (SignalCount() > 0) return SignalExitCode();
   return conversation.cut() ? kExitCheckFailed : kExitOk;
 }

@@ -17,7 +17,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kPrompts = {"messages", "prompt", "prompt_token_ids"};
 // Part of OpenAI's requests without a meaning here.
 constexpr std::array<std::string_view, 4> kIgnored = {"model", "user", "metadata", "store"};
-constexpr std::array<std::string_view, 2> kConversation = {"thinking", "effort"};
+constexpr std::array<std::string_view, 4> kConversation = {"thinking", "effort", "tools",
+                                                           "drop_thinking"};
 constexpr uint32_t kSeedPurpose = 0x62617463;  // "batc": no other draw has this counter word
 
 template <size_t N>

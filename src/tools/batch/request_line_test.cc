@@ -45,6 +45,8 @@ TEST(BatchLine, EveryFormOfAPrompt) {
   const auto thinking = Read(R"({"messages": [], "thinking": true, "effort": 10})");
   EXPECT_TRUE(std::get<Conversation>(thinking->prompt).thinking);
   EXPECT_EQ(std::get<Conversation>(thinking->prompt).effort, 10);
+  const auto tools = Read(R"({"messages": [], "tools": [{"function": {"name": "f"}}]})");
+  EXPECT_EQ(std::get<Conversation>(tools->prompt).tools.at(0).name, "f");
 }
 
 TEST(BatchLine, DefaultsStandWhereTheLineIsSilent) {
