@@ -2,48 +2,20 @@
 // (model.md 2.5, 5.3).
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
+#include "kernels/cuda/encode_rows.cuh"
 #include "kernels/cuda/launch_early.cuh"
+#include "kernels/cuda/norm_rows.cuh"
+#include "kernels/cuda/row_jobs.h"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 128;
-
-// Rows to normalise (with a weight), rotate and encode.
-struct EncodeJob {
-  const BF16* x = nullptr;  // [rows, width]
-  int64_t width = 0;
-  const BF16* norm_weight = nullptr;
-  float eps = 0;
-  DeviceRotation rotation;
-  RowFormat format = RowFormat::kBF16;
-  uint8_t* out = nullptr;  // [rows, row_bytes], or each row has its own place:
-  int64_t row_bytes = 0;
-  uint8_t* const* destination = nullptr;
-};
+constexpr int kThreads = kRowJobThreads;
 
 __global__ void EncodeKernel(EncodeJob job) {
   WaitForEarlier();
   extern __shared__ BF16 shared_row[];
-  const int64_t row = blockIdx.x;
-  const BF16* x = job.x + row * job.width;
-  const bool norm = job.norm_weight != nullptr;
-  const float inverse = norm ? InverseRms(x, job.width, job.eps) : 1.0f;
-  for (int64_t c = threadIdx.x; c < job.width; c += blockDim.x) {
-    shared_row[c] = norm ? NormValue(x[c], job.norm_weight[c], inverse) : x[c];
-  }
-  __syncthreads();
-  const int64_t half = job.rotation.half;
-  for (int64_t i = threadIdx.x; i < half; i += blockDim.x) {
-    RotatePair(shared_row + job.width - 2 * half + 2 * i, job.rotation.cos[row * half + i],
-               job.rotation.sin[row * half + i], false);
-  }
-  __syncthreads();
-  uint8_t* out = job.destination != nullptr ? job.destination[row] : job.out + row * job.row_bytes;
-  ForColumns(job.width, [&](int64_t c, bool active) {
-    const Coded coded = QuantiseLane(job.format, active ? Wide(shared_row[c]) : 0.0f);
-    StoreCoded(job.format, coded, c, job.width, active, out);
-  });
+  EncodeOne(job, blockIdx.x, shared_row);
 }
 
 void Encode(const EncodeJob& job, int64_t rows, Queue* queue) {
@@ -90,15 +62,17 @@ __global__ void PoolKernel(const BF16* single, Pairs pairs, int64_t width, const
 void WindowRows(const WindowRowsParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
-  Encode({.x = p.kv,
-          .width = p.width,
-          .norm_weight = p.norm_weight,
-          .eps = p.norm_eps,
-          .rotation = StageRotation(&queue, p.rotation, p.rows),
-          .format = p.format,
-          .out = p.out,
-          .row_bytes = tensor::RowBytes(p.format, p.width)},
-         p.rows, &queue);
+  // What is copied may be rows that are made here.
+  if (queue.held().copies.count > 0 || queue.held().window_rows > 0) queue.LaunchHeld();
+  queue.held().window = EncodeJob{.x = p.kv,
+                                  .width = p.width,
+                                  .norm_weight = p.norm_weight,
+                                  .eps = p.norm_eps,
+                                  .rotation = StageRotation(&queue, p.rotation, p.rows),
+                                  .format = p.format,
+                                  .out = p.out,
+                                  .row_bytes = tensor::RowBytes(p.format, p.width)};
+  queue.held().window_rows = p.rows;
 }
 
 void StoreRows(const StoreRowsParams& p) {

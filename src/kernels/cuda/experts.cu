@@ -9,6 +9,7 @@ namespace thalweg::kernels::cuda {
 namespace {
 
 // Tiles by the rows that most experts have, at most.
+using ExpertsOfFew = RingShape<1, 1, 4, 3, 5, 8>;  // of calls of few rows
 using ExpertsTo8 = RingShape<2, 1, 6, 3, 2, 8>;
 using ExpertsTo32 = RingShape<2, 1, 2, 5, 2, 8, 16, 32>;
 using ExpertsTo64 = RingShape<1, 2, 1, 6, 2, 32, 64>;
@@ -16,7 +17,8 @@ using ExpertsTo96 = RingShape<1, 2, 1, 4, 2, 64, 96>;
 using ExpertsTo128 = RingShape<1, 2, 1, 4, 2, 128>;
 
 // Rows of one pass: bounds the scratch, (topk + 1) * (inner + hidden) bf16 values a row.
-constexpr int64_t kPassRows = 4096;
+constexpr int64_t kPassRows = 8192;
+constexpr int64_t kFewRows = 3;
 
 // By the rows that experts get, most of them: a wider tile than they fill is work for nothing, a
 // narrower one reads weights again (from the cache, as a rule).
@@ -30,6 +32,7 @@ void ChooseExperts(Queue* queue, const ExpertsParams& p) {
   if (!ring) return RunPass<OddUnits, Operand::kUnits>(queue, p);
   const double each = static_cast<double>(p.rows * p.topk) / static_cast<double>(p.experts.size());
   const double most = std::min(static_cast<double>(p.rows), each + 3 * std::sqrt(each));
+  if (p.rows <= kFewRows) return RunPass<ExpertsOfFew, Operand::kUnits>(queue, p);
   if (most <= 11) return RunPass<ExpertsTo8, Operand::kUnits>(queue, p);
   if (most <= 36) return RunPass<ExpertsTo32, Operand::kUnits>(queue, p);
   if (most <= 68) return RunPass<ExpertsTo64, Operand::kUnits>(queue, p);

@@ -23,6 +23,13 @@ struct ExpertLists {
   int32_t* tiles_n = nullptr;
 };
 
+// A call whose lists are to be made.
+struct ExpertListJob {
+  const int32_t* chosen = nullptr;  // [rows, slots / rows]
+  int slots = 0, rows = 0, experts = 0, tile_rows = 0;
+  ExpertLists lists;
+};
+
 // The most tiles of `tile_rows` slots, and groups of 8 columns, there can be.
 int64_t MostExpertGroups(int64_t rows, int64_t topk, int64_t experts);
 int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_rows);

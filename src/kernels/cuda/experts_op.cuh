@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/experts.h"
 #include "kernels/cuda/product_launch.cuh"
+#include "kernels/cuda/row_jobs.h"
 
 namespace thalweg::kernels::cuda {
 
@@ -26,7 +27,7 @@ struct ExpertsOp {
   bool inputs_aligned = false;
   BF16* packed = nullptr;  // input rows of the tiles (PackInputsKernel), for wide tiles
 
-  static constexpr bool kSplits = false, kStartsEarly = true;
+  static constexpr bool kSplits = false, kStartsEarly = true, kLeadsEarly = false;
   __device__ int64_t Tiles() const { return *lists.tiles_n * weight_tiles; }
   __device__ int Columns(const Item& item) const { return item.tile.count; }
   __device__ Item Locate(int64_t tile) const {
@@ -117,18 +118,6 @@ struct DownOp : ExpertsOp {
   }
 };
 
-// out = bf16(sum over the row's experts in ascending order, then the shared one).
-static __global__ void CombineKernel(const BF16* y, int64_t rows, int64_t topk, int64_t hidden,
-                                     BF16* out) {
-  AwaitKernelBefore();
-  const int64_t row = blockIdx.y;
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (c >= hidden) return;
-  float sum = 0;
-  for (int64_t i = 0; i < topk; ++i) sum += Wide(y[(row * topk + i) * hidden + c]);
-  out[row * hidden + c] = Narrow(sum + Wide(y[(rows * topk + row) * hidden + c]));
-}
-
 // Scratch of a pass.
 struct ExpertsScratch {
   ExpertLists lists;
@@ -199,9 +188,7 @@ void RunPass(Queue* queue, const ExpertsParams& p) {
   second.weight_tiles = base::CeilDiv(p.hidden, int64_t{S::kRows});
   LaunchProduct<S, kOperand>(queue, second, tiles * second.weight_tiles, 1);
 
-  const dim3 grid(Count(base::CeilDiv(p.hidden, int64_t{256})), Count(p.rows));
-  LaunchAs(queue, CombineKernel, grid, 256, 0, {1, kIsRing<S>}, scratch.y, p.rows, p.topk, p.hidden,
-           p.out);
+  queue->held().combine = {scratch.y, p.rows, p.topk, p.hidden, p.out};
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -1,6 +1,6 @@
 // Independent blocks of rows of one matrix, each over its own part of the input (wo_a).
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/product_launch.cuh"
+#include "kernels/cuda/product_slab.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -24,7 +24,8 @@ struct GroupedOp {
   bool inputs_aligned = false;
   BF16* packed = nullptr;  // for wide tiles (PackInputsKernel)
 
-  static constexpr bool kSplits = true, kStartsEarly = false, kWeightsKnown = true;
+  static constexpr bool kSplits = true, kStartsEarly = true, kWeightsKnown = true;
+  static constexpr bool kLeadsEarly = true;
   __device__ WeightFormat FormatOf(const Item&) const { return weight.format; }
   __device__ int64_t Tiles() const { return groups * group_tiles * row_tiles; }
   __device__ Item Locate(int64_t tile) const {
@@ -48,6 +49,11 @@ struct GroupedOp {
   __device__ const BF16* InputRow(const Item& item, int n) const {
     if (item.row + n >= rows) return nullptr;
     return x + ((item.row + n) * groups + item.group) * width;
+  }
+  __device__ void StoreOutput(const Item& item, int o, int n, float sum) const {
+    float value = RoundToBF16(sum);
+    if (quantises) value = QuantiseLane(quantise, value).value;
+    out[(item.row + n) * groups * group_out + item.slab * kUnitRows + o] = Narrow(value);
   }
   struct Column {};
   __device__ Column ColumnAt(const Item&, int) const { return {}; }
@@ -87,15 +93,30 @@ void LaunchGrouped(Queue* queue, GroupedOp op) {
     const int64_t bytes = op.groups * base::RoundUp(op.rows, int64_t{8}) * op.width * 2;
     op.packed = static_cast<BF16*>(queue->Scratch(bytes, Queue::kProductSlot));
     if (op.packed == nullptr) return;
-    PackInputs(queue, op, op.groups * op.row_tiles, false);
+    PackInputs(queue, op, op.groups * op.row_tiles, true);
   }
   LaunchProduct<S, kOperand>(queue, op, op.groups * op.group_tiles * op.row_tiles,
                              RanksOf(op.width));
 }
 
+// Up to eight rows of FP8 weights; false where that is not what there is.
+bool GroupedBySlabs(Queue* queue, GroupedOp op) {
+  if (op.weight.format != WeightFormat::kFp8 || !SlabTakes(op)) return false;
+  op.tile_slabs = SlabPlanOf(op).TileSlabs();
+  const int64_t tile_outputs = int64_t{op.tile_slabs} * kUnitRows;
+  // Quantised groups lie within a warp, tiles within a group.
+  if (tile_outputs % kQuantised != 0 || op.group_out % tile_outputs != 0) return false;
+  op.tile_rows = static_cast<int>(op.rows);
+  op.row_tiles = 1;
+  op.group_tiles = op.group_out / tile_outputs;
+  LaunchSlabs(queue, op, op.groups * op.group_tiles);
+  return true;
+}
+
 void ChooseGrouped(Queue* queue, const GroupedOp& op) {
   switch (OperandOf(op.weight)) {
     case Operand::kUnits:
+      if (GroupedBySlabs(queue, op)) return;
       return ChooseUnits(op, op.groups * base::CeilDiv(op.group_out, int64_t{64}), [&](auto shape) {
         LaunchGrouped<decltype(shape), Operand::kUnits>(queue, op);
       });
@@ -111,6 +132,7 @@ void ChooseGrouped(Queue* queue, const GroupedOp& op) {
 void GroupedLinear(const GroupedLinearParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
+  const BesideHeld beside(&queue);
   GroupedOp op;
   op.weight = p.weight;
   op.groups = p.groups;

@@ -1,23 +1,27 @@
 // Single-pass hyper-connections, embedding, taps, the last collapse and norms (model.md 2.1, 2.2).
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/device.cuh"
+#include "kernels/cuda/coefficients.cuh"
+#include "kernels/cuda/combine_rows.cuh"
 #include "kernels/cuda/launch_early.cuh"
-#include "kernels/cuda/row_pieces.cuh"
+#include "kernels/cuda/ring.cuh"
+#include "kernels/cuda/row_jobs.h"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 256;
-constexpr int kRowPieces = 3;     // of a thread, of rows that are kept in registers
-constexpr int kRowThreads = 512;  // that share a row
-constexpr int kMaxStreams = 8;    // as the checkpoint room limits them
-constexpr int kSegment = 128;     // columns of a warp in the coefficients' product
-constexpr int kMixChunk = 24;     // rows of fn that a warp multiplies at a time
-constexpr int kMostMixes = 2 * kMaxStreams + kMaxStreams * kMaxStreams;
-constexpr int kMostChunks = (kMostMixes + kMixChunk - 1) / kMixChunk;
+constexpr int kThreads = kRowJobThreads;
+constexpr int kRowThreads = 512;               // that share a row
 constexpr int kRowsOfOne = 8, kMostRows = 16;  // a warp has more rows where there are many
+constexpr int64_t kJoinedRows = 64;            // up to which updates are finished on the way
+constexpr int64_t kJoinedStreams = 4;
+// Rows of fn that a warp multiplies: fewer registers where a block should find room beside those of
+// the kernel in front.
+template <bool kJoined>
+constexpr int kMixesOf = kJoined ? kMixChunk / 3 : kMixChunk;
+constexpr int64_t kMostShared = 6144, kMostUpdates = 12;  // of a row in shared memory
 
 __global__ void EmbedKernel(EmbedParams p) {
   WaitForEarlier();
@@ -93,38 +97,6 @@ __device__ void CollapseRow(const BF16* streams, const float* mix, int64_t n, in
   __syncthreads();
 }
 
-// RMSNorm of a row; `normed` and `quantised` may be null.
-__device__ void NormRow(const BF16* row, const BF16* weight, int64_t width, float eps,
-                        RowFormat format, BF16* normed, BF16* quantised) {
-  const float inverse = InverseRms(row, width, eps);
-  ForColumns(width, [&](int64_t c, bool active) {
-    const BF16 x = active ? NormValue(row[c], weight[c], inverse) : BF16{0};
-    if (active && normed != nullptr) normed[c] = x;
-    if (quantised == nullptr) return;
-    const Coded coded = QuantiseLane(format, Wide(x));
-    if (active) quantised[c] = Narrow(coded.value);
-  });
-}
-
-// The same of a row in registers.
-template <int kPieces>
-__device__ void NormPieces(RowPieces<kPieces>& row, const BF16* weight, float eps, RowFormat format,
-                           BF16* normed, BF16* quantised) {
-  row.Norm(weight, eps);
-  if (normed != nullptr) row.Store(normed);
-  if (quantised == nullptr) return;
-  row.RoundTrip(format);
-  row.Store(quantised);
-}
-
-__host__ __device__ int Mixes(const HyperPredictParams& p) {
-  return static_cast<int>(2 * p.streams_n + p.streams_n * p.streams_n);
-}
-__host__ __device__ int64_t ChunksOfMixes(int mixes) { return (mixes + kMixChunk - 1) / kMixChunk; }
-__host__ __device__ int64_t SegmentsOf(const HyperPredictParams& p) {
-  return (p.streams_n * p.hidden + kSegment - 1) / kSegment;
-}
-
 // Sums of 2 kStep values over groups of as many lanes: each lane gets that of the value it counts
 // to. A fixed tree.
 template <int kStep>
@@ -138,9 +110,17 @@ __device__ void HalveValues(float (&v)[kWarp], int lane) {
   if constexpr (kStep > 1) HalveValues<kStep / 2>(v, lane);
 }
 
-// Sums of 32 values over the lanes: lane i gets that of value i.
+// Sums of kEach mixes and of what stands behind them over the lanes: lane i gets that of value i.
+// The same tree for both numbers of mixes.
+template <int kEach>
 __device__ float SumAcross(float (&v)[kWarp], int lane) {
-  HalveValues<kWarp / 2>(v, lane);
+  if constexpr (kEach < kWarp / 2) {
+#pragma unroll
+    for (int i = 0; i <= kEach; ++i) v[i] += __shfl_xor_sync(kAllLanes, v[i], kWarp / 2);
+    HalveValues<kWarp / 4>(v, lane);
+  } else {
+    HalveValues<kWarp / 2>(v, lane);
+  }
   return v[0];
 }
 
@@ -164,179 +144,317 @@ __device__ float Dot4(float4 a, float4 b) {
   return fmaf(a.w, b.w, fmaf(a.z, b.z, fmaf(a.y, b.y, a.x * b.x)));
 }
 
+// Blocks that have read the streams, counted on the device: the coefficients' job sets it back
+// (coefficients.cuh).
+__device__ void NoteReader(unsigned* readers) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;\n" ::"l"(readers) : "memory");
+}
+__device__ void AwaitReaders(const unsigned* readers, unsigned count) {
+  unsigned seen = 0;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];\n" : "=r"(seen) : "l"(readers) : "memory");
+  } while (seen < count);
+}
+
+// An update that is finished on the way, and what it is made of where that was not added up.
+struct Update {
+  HyperFinishParams finish;
+  CombineJob combine;
+  template <int kEach>
+  __device__ Piece<kEach> Values(int64_t row, int64_t c) const {
+    if (combine.rows > 0) return CombinedPiece<Piece<kEach>, kEach>(combine, row, c);
+    return *reinterpret_cast<const Piece<kEach>*>(finish.update + row * finish.hidden + c);
+  }
+};
+
+// Four neighbouring values of stream j after an update, from column c of the streams on.
+__device__ float4 FinishedFour(const Update& update, int64_t row, int64_t j, int64_t c) {
+  const HyperFinishParams& f = update.finish;
+  const int64_t n = f.streams_n;
+  const BF16* streams = f.streams + row * n * f.hidden + c;
+  const float* comb = f.comb + row * n * n;
+  const auto y = update.Values<4>(row, c);
+  Piece<4> old[kJoinedStreams];
+#pragma unroll
+  for (int k = 0; k < kJoinedStreams; ++k) {
+    if (k < n) old[k] = *reinterpret_cast<const Piece<4>*>(streams + k * f.hidden);
+  }
+  const float post = f.post[row * n + j];
+  float out[4];
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    float mixed = 0;
+#pragma unroll
+    for (int k = 0; k < kJoinedStreams; ++k) {
+      if (k < n) mixed += comb[k * n + j] * Wide(old[k].value[i]);
+    }
+    out[i] = RoundToBF16(post * Wide(y.value[i]) + mixed);
+  }
+  return {out[0], out[1], out[2], out[3]};
+}
+
 // A warp's products of a segment of the streams of rows [first, end) with kMixChunk rows of fn from
 // `mix` on, and the sum of squares: partial [rows, segments, chunks, 32]. A row adds up the same
 // way whatever else the warp does.
-__device__ void AddSegment(const HyperPredictParams& p, int64_t first, int64_t end, int64_t segment,
-                           int chunk, float* partial) {
+template <bool kJoined>
+__device__ void AddSegment(const HyperPredictParams& p, const Update& update, int64_t first,
+                           int64_t end, int64_t segment, int part, float* partial) {
+  constexpr int kEach = kMixesOf<kJoined>;
   const int lane = static_cast<int>(threadIdx.x) % kWarp, mixes = Mixes(p);
   const int64_t width = p.streams_n * p.hidden, c = segment * kSegment + lane * 4;
-  float4 f[kMixChunk];
+  float4 f[kEach];
 #pragma unroll
-  for (int m = 0; m < kMixChunk; ++m) {
-    const int mix = chunk * kMixChunk + m;
+  for (int m = 0; m < kEach; ++m) {
+    const int mix = part * kEach + m;
     f[m] = mix < mixes ? FourFloats(p.fn + mix * width, c, width) : float4{};
   }
   WaitForEarlier();  // fn is nobody's output
   const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(mixes);
-#pragma unroll 2
+  const int chunk = part * kEach / kMixChunk, place = part * kEach % kMixChunk;
+  const auto stream =
+      static_cast<int64_t>(static_cast<uint32_t>(c) / static_cast<uint32_t>(p.hidden));
+#pragma unroll 1
   for (int64_t row = first; row < end; ++row) {
-    const float4 x = FourHalves(p.streams + row * width, c, width);
+    float4 x;
+    if constexpr (kJoined) {
+      x = FinishedFour(update, row, stream, c - stream * p.hidden);
+    } else {
+      x = FourHalves(p.streams + row * width, c, width);
+    }
     float v[kWarp] = {};
 #pragma unroll
-    for (int m = 0; m < kMixChunk; ++m) v[m] = Dot4(f[m], x);
-    v[kMixChunk] = Dot4(x, x);
-    partial[((row * segments + segment) * chunks + chunk) * kWarp + lane] = SumAcross(v, lane);
+    for (int m = 0; m < kEach; ++m) v[m] = Dot4(f[m], x);
+    v[kEach] = Dot4(x, x);
+    const float sum = SumAcross<kEach>(v, lane);
+    float* to = partial + ((row * segments + segment) * chunks + chunk) * kWarp;
+    if (lane < kEach) to[place + lane] = sum;
+    if (lane == kEach && place == 0) to[kMixChunk] = sum;
   }
 }
 
-// The input of this sublayer.
-__device__ void MakeInput(const HyperPredictParams& p, int64_t row, BF16* collapsed) {
+// The input of this sublayer, for shapes that SharedRow has no place for.
+__device__ void MakeOddInput(const HyperPredictParams& p, int64_t row, BF16* collapsed) {
   const int64_t n = p.streams_n;
-  const BF16* streams = p.streams + row * n * p.hidden;
-  BF16 *normed = p.normed + row * p.hidden, *quantised = p.normed_quantised + row * p.hidden;
-  if (FitsPieces<kRowPieces>(p.hidden, kThreads)) {
-    RowPieces<kRowPieces> pieces{.width = static_cast<int>(p.hidden)};
-    pieces.LoadMixed(streams, p.pre_in + row * n, n);
-    NormPieces(pieces, p.norm_weight, p.norm_eps, p.quantise, normed, quantised);
-    return;
-  }
-  CollapseRow(streams, p.pre_in + row * n, n, p.hidden, collapsed);
-  NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, normed, quantised);
+  CollapseRow(p.streams + row * n * p.hidden, p.pre_in + row * n, n, p.hidden, collapsed);
+  NormRow(collapsed, p.norm_weight, p.hidden, p.norm_eps, p.quantise, p.normed + row * p.hidden,
+          p.normed_quantised + row * p.hidden);
 }
 
-// Blocks of the rows' inputs first, then those of the segments: `each` rows at a time.
-__global__ void __launch_bounds__(kThreads)
-    InputAndPartialsKernel(HyperPredictParams p, int64_t each, float* partial) {
-  extern __shared__ BF16 collapsed[];
-  if (blockIdx.x < p.rows) {
-    WaitForEarlier();
-    return MakeInput(p, blockIdx.x, collapsed);
-  }
-  const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(Mixes(p));
-  const int64_t task = (blockIdx.x - p.rows) * (kThreads / kWarp) + threadIdx.x / kWarp;
-  const int64_t first = task / (segments * chunks) * each;
-  if (first >= p.rows) return;
-  AddSegment(p, first, min(first + each, p.rows), task / chunks % segments,
-             static_cast<int>(task % chunks), partial);
-}
+// A row of four streams on its way through shared memory, where bulk copies bring it. Loops are not
+// unrolled over the columns: code that runs once costs its way from memory.
+struct SharedRow {
+  BF16* streams;  // [4, hidden]
+  BF16* weight;   // [hidden], of the norm
+  BF16* update;   // [1, or topk + 1 of them, hidden]; then the input
+  uint64_t* barrier;
+  const HyperPredictParams& p;
+  const Update& u;
+  int64_t row;
+  int hidden = static_cast<int>(p.hidden);
 
-// Divides element (a, b) by the sum over its row (or column) + eps; one thread an element.
-__device__ void NormaliseLine(float* comb, int n, bool row, float eps, bool wide) {
-  const int i = static_cast<int>(threadIdx.x);
-  const int first = row ? i / n * n : i % n;
-  float value = 0;
-  if (i < n * n) {
-    float sum = 0;
-    for (int k = 0; k < n; ++k) sum += comb[first + k * (row ? 1 : n)];
-    value = comb[i] / (sum + eps);
+  __device__ SharedRow(const HyperPredictParams& params, const Update& finished, int64_t at,
+                       unsigned char* shared)
+      : barrier(reinterpret_cast<uint64_t*>(shared)), p(params), u(finished), row(at) {
+    streams = reinterpret_cast<BF16*>(shared + 16);
+    weight = streams + kJoinedStreams * p.hidden;
+    update = weight + p.hidden;
   }
-  wide ? __syncthreads() : __syncwarp();
-  if (i < n * n) comb[i] = value;
-  wide ? __syncthreads() : __syncwarp();
-}
 
-// The same of four streams, an element a lane of the first warp.
-__device__ float NormaliseFour(float value, int first, int stride, float eps) {
-  float sum = 0;
-#pragma unroll
-  for (int k = 0; k < 4; ++k) sum += __shfl_sync(kAllLanes, value, first + k * stride);
-  return value / (sum + eps);
-}
-
-// Softmax over the rows, a column pass, then iters - 1 row and column passes.
-__device__ void Sinkhorn(float* comb, int n, int iters, float eps) {
-  const int i = static_cast<int>(threadIdx.x);
-  const bool wide = n * n > kWarp;
-  float value = 0;
-  if (i < n * n) {
-    const float* row = comb + i / n * n;
-    float top = row[0], sum = 0;
-    for (int k = 1; k < n; ++k) top = fmaxf(top, row[k]);
-    for (int k = 0; k < n; ++k) sum += expf(row[k] - top);
-    value = expf(comb[i] - top) / sum + eps;
+  __host__ __device__ static int64_t Bytes(int64_t hidden, int64_t updates) {
+    return 16 + (kJoinedStreams + 1 + updates) * hidden * 2;
   }
-  if (n == 4) {
-    if (i >= kWarp) return;
-    const int lane = i % 16;  // the upper half repeats the lower
-    value = __shfl_sync(kAllLanes, value, lane);
-    value = NormaliseFour(value, lane % 4, 4, eps);
-    for (int pass = 1; pass < iters; ++pass) {
-      value = NormaliseFour(value, lane / 4 * 4, 1, eps);
-      value = NormaliseFour(value, lane % 4, 4, eps);
+
+  // Asks for what is nobody's output.
+  __device__ void Open() const {
+    if (threadIdx.x != 0) return;
+    InitBarrier(SharedAddress(barrier), 1);
+    InitBarrier(SharedAddress(barrier + 1), 1);
+    PublishShared();
+    ArriveExpecting(SharedAddress(barrier + 1), hidden * 2);
+    Bring(p.norm_weight, weight, 1, 1);
+  }
+  __device__ void Bring(const BF16* from, BF16* to, int64_t rows, int which = 0) const {
+    const auto bytes = static_cast<int>(rows * hidden * 2);
+    CopyBulk(SharedAddress(to), from, bytes, SharedAddress(barrier + which));
+  }
+
+  template <bool kJoined>
+  __device__ void Load() const {
+    if (threadIdx.x == 0) {
+      const CombineJob& made = u.combine;
+      const int64_t updates = !kJoined ? 0 : made.rows > 0 ? made.topk + 1 : 1;
+      ArriveExpecting(SharedAddress(barrier),
+                      static_cast<int>((kJoinedStreams + updates) * hidden * 2));
+      Bring(p.streams + row * kJoinedStreams * hidden, streams, kJoinedStreams);
+      if (kJoined && made.rows > 0) {
+        Bring(made.y + row * made.topk * hidden, update, made.topk);
+        Bring(made.y + (made.rows * made.topk + row) * hidden, update + made.topk * hidden, 1);
+      } else if (kJoined) {
+        Bring(u.finish.update + row * hidden, update, 1);
+      }
     }
-    if (i < 16) comb[i] = value;
-    return;
+    __syncthreads();  // the barrier is there
+    WaitBarrier(SharedAddress(barrier), 0);
+    WaitBarrier(SharedAddress(barrier + 1), 0);
   }
-  __syncthreads();
-  if (i < n * n) comb[i] = value;
-  __syncthreads();
-  if (!wide && i >= kWarp) return;
-  NormaliseLine(comb, n, false, eps, wide);
-  for (int pass = 1; pass < iters; ++pass) {
-    NormaliseLine(comb, n, true, eps, wide);
-    NormaliseLine(comb, n, false, eps, wide);
-  }
-}
 
-struct Totals {
-  double part[kThreads / kWarp][kMostChunks * kWarp];
-  double total[kMostChunks * kWarp];
+  __device__ float4 Four(const BF16* from) const { return FourHalves(from, 0, 4); }
+  __device__ void Put(BF16* to, float4 x) const {
+    *reinterpret_cast<Piece<4>*>(to) = {{Narrow(x.x), Narrow(x.y), Narrow(x.z), Narrow(x.w)}};
+  }
+
+  // What the update adds at columns c to c + 3.
+  __device__ float4 UpdateAt(int c) const {
+    const auto experts = static_cast<int>(u.combine.rows > 0 ? u.combine.topk : 0);
+    const float4 last = Four(update + experts * hidden + c);
+    if (experts == 0) return last;
+    float4 sum = {};
+#pragma unroll 2
+    for (int i = 0; i < experts; ++i) sum = Add(sum, 1.0f, Four(update + i * hidden + c));
+    return {RoundToBF16(sum.x + last.x), RoundToBF16(sum.y + last.y), RoundToBF16(sum.z + last.z),
+            RoundToBF16(sum.w + last.w)};
+  }
+
+  // Finishes the update of all streams at columns c to c + 3.
+  __device__ void FinishAt(int c) const {
+    const float* comb = u.finish.comb + row * kJoinedStreams * kJoinedStreams;
+    const float* post = u.finish.post + row * kJoinedStreams;
+    const float4 y = UpdateAt(c);
+    float4 old[kJoinedStreams];
+#pragma unroll
+    for (int k = 0; k < kJoinedStreams; ++k) old[k] = Four(streams + k * hidden + c);
+#pragma unroll 1
+    for (int j = 0; j < kJoinedStreams; ++j) {
+      float4 mixed = {};
+#pragma unroll
+      for (int k = 0; k < kJoinedStreams; ++k)
+        mixed = Add(mixed, comb[k * kJoinedStreams + j], old[k]);
+      const float w = post[j];
+      Put(streams + j * hidden + c,
+          {w * y.x + mixed.x, w * y.y + mixed.y, w * y.z + mixed.z, w * y.w + mixed.w});
+    }
+  }
+  __device__ static float4 Add(float4 sum, float w, float4 x) {
+    return {sum.x + w * x.x, sum.y + w * x.y, sum.z + w * x.z, sum.w + w * x.w};
+  }
+
+  // Collapses the streams, and adds up the squares.
+  template <bool kJoined>
+  __device__ double Collapse() const {
+    const float* mix = p.pre_in + row * kJoinedStreams;
+    double squares = 0;
+#pragma unroll 1
+    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kThreads * 4) {
+      if constexpr (kJoined) FinishAt(c);
+      float4 sum = {};
+#pragma unroll 1
+      for (int j = 0; j < kJoinedStreams; ++j)
+        sum = Add(sum, mix[j], Four(streams + j * hidden + c));
+      Put(update + c, sum);
+      const float4 x = Four(update + c);
+      const double a = x.x, b = x.y, e = x.z, f = x.w;
+      squares += a * a + b * b + e * e + f * f;
+    }
+    return squares;
+  }
+
+  // Four columns as a reader of the encoded row sees them; groups are those of neighbouring lanes.
+  __device__ Piece<4> RoundTrip(const Piece<4>& x) const {
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fabsf(Wide(x.value[i])));
+    const int lanes = p.quantise == RowFormat::kFp4E4M3 ? 4 : 8;
+#pragma unroll 1
+    for (int step = 1; step < lanes; step *= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
+    }
+    const uint8_t scale = ScaleCode(p.quantise, largest);
+    Piece<4> out;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      out.value[i] = Narrow(CodeValue(p.quantise, scale, Wide(x.value[i])).value);
+    }
+    return out;
+  }
+
+  __device__ void Normalise(double squares) const {
+    const auto mean = static_cast<float>(BlockSum(squares) / static_cast<double>(hidden));
+    const float inverse = 1.0f / sqrtf(mean + p.norm_eps);
+#pragma unroll 1
+    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kThreads * 4) {
+      auto x = *reinterpret_cast<const Piece<4>*>(update + c);
+      const auto w = *reinterpret_cast<const Piece<4>*>(weight + c);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x.value[i] = NormValue(x.value[i], w.value[i], inverse);
+      *reinterpret_cast<Piece<4>*>(p.normed + row * hidden + c) = x;
+      *reinterpret_cast<Piece<4>*>(p.normed_quantised + row * hidden + c) = RoundTrip(x);
+    }
+  }
+
+  // The finished streams back to where they were.
+  __device__ void StoreStreams() const {
+    auto* to = reinterpret_cast<uint4*>(u.finish.streams + row * kJoinedStreams * hidden);
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < kJoinedStreams * hidden / 8; i += kThreads) {
+      to[i] = reinterpret_cast<const uint4*>(streams)[i];
+    }
+  }
 };
 
-// Adds the partial sums of a row up: each warp a run of segments in order, then the runs in order.
-__device__ void AddPartials(const HyperPredictParams& p, int64_t row, const float* partial,
-                            Totals* totals) {
-  constexpr int kWarps = kThreads / kWarp;
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
-  const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(Mixes(p));
-  const int64_t run = (segments + kWarps - 1) / kWarps;
-  const int64_t begin = warp * run, end = min(begin + run, segments);
-  for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const float* from = partial + (row * segments * chunks + chunk) * kWarp + lane;
-    double sum = 0;
-#pragma unroll 10
-    for (int64_t s = begin; s < end; ++s) sum += from[s * chunks * kWarp];
-    totals->part[warp][chunk * kWarp + lane] = sum;
+// The input of a sublayer. Joined: finishes the update of the row too, and stores the streams when
+// the blocks of the segments have read the old ones.
+template <bool kJoined>
+__device__ void MakeInput(const HyperPredictParams& p, const Update& update, int64_t row,
+                          const unsigned* readers, unsigned segment_blocks, unsigned char* shared) {
+  const SharedRow own(p, update, row, shared);
+  own.Open();
+  WaitForEarlier();
+  own.Load<kJoined>();
+  own.Normalise(own.Collapse<kJoined>());
+  if constexpr (kJoined) {
+    if (threadIdx.x == 0) AwaitReaders(readers, segment_blocks);
+    __syncthreads();
+    own.StoreStreams();
   }
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < chunks * kWarp; i += kThreads) {
-    double sum = 0;
-    for (int w = 0; w < kWarps; ++w) sum += totals->part[w][i];
-    totals->total[i] = sum;
-  }
-  __syncthreads();
 }
 
-// The coefficients of the next sublayer.
+// Shapes of SharedRow.
+__host__ __device__ bool FitsSharedRow(const HyperPredictParams& p) {
+  return p.streams_n == kJoinedStreams && p.hidden % kSegment == 0 && p.hidden <= kMostShared;
+}
+
+template <bool kJoined>
+__host__ __device__ int64_t PartsOf(const HyperPredictParams& p) {
+  return (Mixes(p) + kMixesOf<kJoined> - 1) / kMixesOf<kJoined>;
+}
+
+// Blocks of the segments first, `each` rows at a time, then those of the rows' inputs. Joined: the
+// update before is finished on the way.
+template <bool kJoined>
 __global__ void __launch_bounds__(kThreads)
-    CoefficientsKernel(HyperPredictParams p, const float* partial) {
-  WaitForEarlier();
-  __shared__ Totals totals;
-  __shared__ float comb[kMaxStreams * kMaxStreams];
-  const int64_t row = blockIdx.x;
-  const int n = static_cast<int>(p.streams_n), mixes = Mixes(p);
-  const int i = static_cast<int>(threadIdx.x);
-  AddPartials(p, row, partial, &totals);
-  const double squares = totals.total[kMixChunk];
-  const auto mean = static_cast<float>(squares / static_cast<double>(n * p.hidden));
-  const float rr = 1.0f / sqrtf(mean + p.norm_eps);
-  if (i < mixes) {
-    const double product = totals.total[i / kMixChunk * kWarp + i % kMixChunk];
-    const float mix = static_cast<float>(product) * rr;
-    const float scaled = mix * p.scale[i < n ? 0 : i < 2 * n ? 1 : 2] + p.base[i];
-    if (i < n) {
-      p.pre_out[row * n + i] = SigmoidOf(scaled) + p.hc_eps;
-    } else if (i < 2 * n) {
-      p.post[row * n + i - n] = 2.0f * SigmoidOf(scaled);
-    } else {
-      comb[i - 2 * n] = scaled;
+    InputAndPartialsKernel(const __grid_constant__ HyperPredictParams p,
+                           const __grid_constant__ Update update, int64_t each,
+                           unsigned segment_blocks, float* partial, unsigned* readers) {
+  extern __shared__ __align__(16) unsigned char shared_row[];
+  if (blockIdx.x >= segment_blocks) {
+    const int64_t row = blockIdx.x - segment_blocks;
+    if (FitsSharedRow(p)) {
+      return MakeInput<kJoined>(p, update, row, readers, segment_blocks, shared_row);
     }
+    WaitForEarlier();
+    return MakeOddInput(p, row, reinterpret_cast<BF16*>(shared_row));
   }
-  __syncthreads();
-  Sinkhorn(comb, n, p.sinkhorn_iters, p.hc_eps);
-  if (i < n * n) p.comb[row * n * n + i] = comb[i];
+  const int64_t segments = SegmentsOf(p), parts = PartsOf<kJoined>(p);
+  const int64_t task = blockIdx.x * int64_t{kThreads / kWarp} + threadIdx.x / kWarp;
+  const int64_t first = task / (segments * parts) * each;
+  if (first < p.rows) {
+    AddSegment<kJoined>(p, update, first, min(first + each, p.rows), task / parts % segments,
+                        static_cast<int>(task % parts), partial);
+  }
+  if constexpr (kJoined) {
+    __syncthreads();
+    if (threadIdx.x == 0) NoteReader(readers);
+  }
 }
 
 __global__ void __launch_bounds__(kRowThreads) CollapseKernel(CollapseParams p) {
@@ -368,21 +486,11 @@ __global__ void __launch_bounds__(kRowThreads) TapKernel(TapParams p) {
   });
 }
 
-template <int kPieces>
-__device__ void NormWhole(const NormParams& p, int64_t at) {
-  RowPieces<kPieces> pieces{.width = static_cast<int>(p.width)};
-  pieces.Load(p.x + at);
-  NormPieces(pieces, p.weight, p.eps, p.quantise, p.out == nullptr ? nullptr : p.out + at,
-             p.out_quantised == nullptr ? nullptr : p.out_quantised + at);
-}
-
-__global__ void __launch_bounds__(kThreads) NormKernel(NormParams p) {
-  WaitForEarlier();
-  const int64_t at = static_cast<int64_t>(blockIdx.x) * p.width;
-  if (FitsPieces<1>(p.width, kThreads)) return NormWhole<1>(p, at);
-  if (FitsPieces<kRowPieces>(p.width, kThreads)) return NormWhole<kRowPieces>(p, at);
-  NormRow(p.x + at, p.weight, p.width, p.eps, p.quantise, p.out == nullptr ? nullptr : p.out + at,
-          p.out_quantised == nullptr ? nullptr : p.out_quantised + at);
+// Whether the update that is held can be finished on the way to p.
+bool Joins(const HeldJobs& held, const HyperPredictParams& p) {
+  const HyperFinishParams& f = held.finish;
+  return f.rows > 0 && f.rows == p.rows && f.streams == p.streams && p.rows <= kJoinedRows &&
+         FitsSharedRow(p) && held.combine.topk < kMostUpdates && held.coefficients.rows == 0;
 }
 
 }  // namespace
@@ -395,29 +503,56 @@ void Embed(const EmbedParams& p) {
   LaunchEarly(&queue, EmbedKernel, Count(p.rows), kThreads, 0, d);
 }
 
-void HyperFinish(const HyperFinishParams& p) {
-  if (p.rows == 0) return;
+void LaunchFinish(Queue* queue, const HyperFinishParams& p) {
   const bool pieces = p.hidden % kPiece == 0;
   const int64_t threads = pieces ? p.hidden / kPiece : p.hidden;
   const dim3 grid(Count(base::CeilDiv<int64_t>(threads, kThreads)), Count(p.rows));
   const auto kernel = pieces ? HyperFinishKernel<kPiece> : HyperFinishKernel<1>;
-  LaunchEarly(&QueueOf(p.stream), kernel, grid, kThreads, 0, p);
+  LaunchEarly(queue, kernel, grid, kThreads, 0, p);
+}
+
+void HyperFinish(const HyperFinishParams& p) {
+  if (p.rows == 0) return;
+  Queue& queue = QueueOf(p.stream);
+  HeldJobs& held = queue.held();
+  const bool combined = held.combine.rows == p.rows && held.combine.out == p.update &&
+                        held.finish.rows == 0 && held.coefficients.rows == 0;
+  if (!combined && (held.coefficients.rows > 0 || held.in_the_way())) queue.LaunchHeld();
+  held.finish = p;
 }
 
 void HyperPredict(const HyperPredictParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
-  const int64_t tasks = SegmentsOf(p) * ChunksOfMixes(Mixes(p));
-  const int64_t bytes = p.rows * tasks * kWarp * static_cast<int64_t>(sizeof(float));
-  auto* partial = static_cast<float*>(queue.Scratch(bytes));
+  HeldJobs& held = queue.held();
+  Update update;
+  if (Joins(held, p)) {
+    update.finish = std::exchange(held.finish, HyperFinishParams());
+    update.combine = std::exchange(held.combine, CombineJob());
+  }
+  if (held.in_the_way() || held.coefficients.rows > 0) queue.LaunchHeld();
+  const int64_t sums = SegmentsOf(p) * ChunksOfMixes(Mixes(p)) * kWarp;
+  const int64_t bytes = p.rows * sums * static_cast<int64_t>(sizeof(float));
+  auto* partial = static_cast<float*>(queue.Scratch(bytes, Queue::kHeldSlot));
   if (partial == nullptr) return;
   const int64_t each = std::clamp<int64_t>(p.rows / kRowsOfOne, 1, kMostRows);
+  const bool joined = update.finish.rows > 0;
+  const int64_t tasks = SegmentsOf(p) * (joined ? PartsOf<true>(p) : PartsOf<false>(p));
   const int64_t all = base::CeilDiv(p.rows, each) * tasks;
-  const int64_t blocks = p.rows + base::CeilDiv<int64_t>(all, kThreads / kWarp);
-  const int64_t shared = p.hidden * static_cast<int64_t>(sizeof(BF16));
-  AllowShared(&queue, InputAndPartialsKernel, shared);
-  LaunchEarly(&queue, InputAndPartialsKernel, Count(blocks), kThreads, shared, p, each, partial);
-  LaunchEarly(&queue, CoefficientsKernel, Count(p.rows), kThreads, 0, p, partial);
+  const auto segment_blocks = Count(base::CeilDiv<int64_t>(all, kThreads / kWarp));
+  const unsigned blocks = segment_blocks + Count(p.rows);
+  const int64_t updates = update.combine.rows > 0 ? update.combine.topk + 1 : 1;
+  const int64_t shared = FitsSharedRow(p) ? SharedRow::Bytes(p.hidden, updates) : p.hidden * 2;
+  const auto kernel = joined ? InputAndPartialsKernel<true> : InputAndPartialsKernel<false>;
+  AllowShared(&queue, kernel, shared);
+  {
+    const BesideHeld beside(&queue);
+    LaunchEarly(&queue, kernel, blocks, kThreads, shared, p, update, each, segment_blocks, partial,
+                queue.readers());
+  }
+  held.coefficients = p;
+  held.partial = partial;
+  held.readers = queue.readers();
 }
 
 void Collapse(const CollapseParams& p) {
@@ -435,7 +570,9 @@ void Tap(const TapParams& p) {
 
 void Norm(const NormParams& p) {
   if (p.rows == 0) return;
-  LaunchEarly(&QueueOf(p.stream), NormKernel, Count(p.rows), kThreads, 0, p);
+  Queue& queue = QueueOf(p.stream);
+  if (queue.held().in_the_way()) queue.LaunchHeld();
+  queue.held().norm = p;
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -25,6 +25,15 @@ void AllowShared(Queue* queue, Kernel* kernel, int64_t bytes) {
                                    static_cast<int>(bytes)));
 }
 
+// As much shared memory as there is: kernels of one division run side by side, others wait until a
+// multiprocessor is empty and can be divided anew.
+inline cudaLaunchAttribute MostShared() {
+  cudaLaunchAttribute wide = {};
+  wide.id = cudaLaunchAttributePreferredSharedMemoryCarveout;
+  wide.val.sharedMemCarveout = cudaSharedmemCarveoutMaxShared;
+  return wide;
+}
+
 // Angles as kernels read them.
 struct DeviceRotation {
   const float* cos = nullptr;  // [rows, half]

@@ -27,15 +27,16 @@ inline bool HasWarpgroups() {
 template <typename... Params, typename... Args>
 void LaunchEarly(Queue* queue, void (*kernel)(Params...), dim3 grid, int threads, int64_t shared,
                  const Args&... args) {
-  cudaLaunchAttribute early = {};
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute early[2] = {};
+  early[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early[0].val.programmaticStreamSerializationAllowed = 1;
+  early[1] = MostShared();
   const cudaLaunchConfig_t config = {.gridDim = grid,
                                      .blockDim = dim3(Count(threads)),
                                      .dynamicSmemBytes = static_cast<size_t>(shared),
                                      .stream = queue->stream(),
-                                     .attrs = &early,
-                                     .numAttrs = 1};
+                                     .attrs = early,
+                                     .numAttrs = 2};
   queue->Note(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...));
 }
 

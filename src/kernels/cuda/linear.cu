@@ -1,6 +1,7 @@
 // Which tiles projections run through.
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/linear_op.cuh"
+#include "kernels/cuda/product_halves.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -8,6 +9,7 @@ namespace {
 void ChooseLinear(Queue* queue, Operand operand, const LinearOp& op) {
   switch (operand) {
     case Operand::kUnits: {
+      if (LinearBySlabs(queue, op)) return;
       int64_t tiles = 0;
       for (int t = 0; t < op.targets_n; ++t) {
         tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{64});
@@ -17,6 +19,7 @@ void ChooseLinear(Queue* queue, Operand operand, const LinearOp& op) {
       });
     }
     case Operand::kHalves:
+      if (HalvesTake(op)) return LaunchHalves(queue, op);
       if (op.rows <= 8) return LaunchLinear<FewHalves, Operand::kHalves>(queue, op);
       return LaunchLinear<ManyHalves, Operand::kHalves>(queue, op);
     case Operand::kFloats:
@@ -43,6 +46,7 @@ void LinearOf(Queue* queue, Operand operand, const LinearParams& p) {
 void Linear(const LinearParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
+  const BesideHeld beside(&queue);
   for (const Operand operand : {Operand::kUnits, Operand::kHalves, Operand::kFloats}) {
     LinearOf(&queue, operand, p);
   }
@@ -53,7 +57,9 @@ void Product(const Stream& stream, const Matrix& w, const BF16* x, int64_t x_str
   if (rows == 0) return;
   LinearOp op = OpOver(x, x_stride, rows, w.cols);
   op.targets[op.targets_n++] = {w, nullptr, out_f32, 0};
-  ChooseLinear(&QueueOf(stream), OperandOf(w), op);
+  Queue& queue = QueueOf(stream);
+  const BesideHeld beside(&queue);
+  ChooseLinear(&queue, OperandOf(w), op);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -1,7 +1,7 @@
 // Projections: several matrices over the same rows are one launch for each way weights are read.
 #pragma once
 
-#include "kernels/cuda/product_launch.cuh"
+#include "kernels/cuda/product_slab.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -28,7 +28,8 @@ struct LinearOp {
   bool inputs_aligned = false;
   BF16* packed = nullptr;  // for wide tiles (PackInputsKernel)
 
-  static constexpr bool kSplits = true, kStartsEarly = false, kWeightsKnown = true;
+  static constexpr bool kSplits = true, kStartsEarly = true, kWeightsKnown = true;
+  static constexpr bool kLeadsEarly = true;
   __device__ WeightFormat FormatOf(const Item& item) const {
     return targets[item.target].weight.format;
   }
@@ -52,6 +53,13 @@ struct LinearOp {
   __device__ BF16* Packed(const Item& item) const { return packed + item.row * width; }
   __device__ const BF16* InputRow(const Item& item, int n) const {
     return item.row + n < rows ? x + (item.row + n) * x_stride : nullptr;
+  }
+  __device__ void StoreOutput(const Item& item, int o, int n, float sum) const {
+    const Target& target = targets[item.target];
+    const int64_t out = target.weight.rows, at = item.slab * kUnitRows + o;
+    if (at >= out) return;
+    if (target.out_bf16 != nullptr) target.out_bf16[(item.row + n) * out + at] = Narrow(sum);
+    if (target.out_f32 != nullptr) target.out_f32[(item.row + n) * out + at] = sum;
   }
   struct Column {};
   __device__ Column ColumnAt(const Item&, int) const { return {}; }
@@ -86,9 +94,27 @@ void LaunchLinear(Queue* queue, LinearOp op) {
     const int64_t bytes = base::RoundUp(op.rows, int64_t{8}) * op.width * 2;
     op.packed = static_cast<BF16*>(queue->Scratch(bytes, Queue::kProductSlot));
     if (op.packed == nullptr) return;
-    PackInputs(queue, op, op.row_tiles, false);
+    PackInputs(queue, op, op.row_tiles, true);
   }
   LaunchProduct<S, kOperand>(queue, op, op.weight_tiles * op.row_tiles, RanksOf(op.width));
+}
+
+// Up to eight rows of FP8 weights; false where that is not what there is.
+inline bool LinearBySlabs(Queue* queue, LinearOp op) {
+  for (int t = 0; t < op.targets_n; ++t) {
+    if (op.targets[t].weight.format != WeightFormat::kFp8) return false;
+  }
+  if (!SlabTakes(op)) return false;
+  op.tile_slabs = SlabPlanOf(op).TileSlabs();
+  op.tile_rows = static_cast<int>(op.rows);
+  op.row_tiles = 1;
+  op.weight_tiles = 0;
+  for (int t = 0; t < op.targets_n; ++t) {
+    op.targets[t].first_tile = op.weight_tiles;
+    op.weight_tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{op.tile_slabs} * kUnitRows);
+  }
+  LaunchSlabs(queue, op, op.weight_tiles);
+  return true;
 }
 
 inline LinearOp OpOver(const BF16* x, int64_t x_stride, int64_t rows, int64_t width) {

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/cuda/product.cuh"
+#include "kernels/cuda/ring.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -200,7 +201,8 @@ __device__ inline void MultiplyFew(const FewInputs<Op, S>& inputs, const char* u
   };
   load(ring[0]);
   load(ring[1]);
-  __syncthreads();  // the stages are free
+  AwaitKernelBefore();  // weights are nobody's output
+  __syncthreads();      // the stages are free
   for (int i = 0; i < S::kStages - 1; ++i) inputs.Issue(i, begin + i * kFewUnits, end);
   int chunk = 0;
   for (int unit = begin; unit < end; unit += kFewUnits, ++chunk) {
@@ -245,6 +247,7 @@ template <typename Op, typename S>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     FewKernel(const __grid_constant__ Op op, int units, int ranks, int cluster) {
   extern __shared__ __align__(128) unsigned char shared[];
+  LetNextKernelStart();
   auto* spread = reinterpret_cast<float*>(shared + kFewBytes<S> - S::kCols * kSumPitch * 4);
   const int rank = static_cast<int>(blockIdx.x) % cluster;
   const int64_t block = blockIdx.x / cluster, blocks = gridDim.x / cluster;

@@ -3,18 +3,18 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/launch_early.cuh"
 #include "kernels/cuda/product_ring.cuh"
 
 namespace thalweg::kernels::cuda {
 
 // Tiles of packed weights where K is split over a cluster, for few rows and few tiles; several
 // small blocks on a multiprocessor keep many loads under way.
-using OneUnits = FewShape<8, 3, 4>;
+using OneUnits = FewShape<8, 3, 5>;
 using TwoUnits = FewShape<16, 3, 3>;
 using FourUnits = FewShape<32, 2, 3>;
 // Tiles of packed weights where there are many.
-using NarrowRing = RingShape<2, 1, 4, 5, 2, 8, 16>;
+using NarrowRing = RingShape<2, 1, 4, 4, 2, 8, 16>;
 using MiddleRing = RingShape<2, 1, 1, 7, 1, 64>;
 using SmallRing = RingShape<1, 1, 1, 4, 2, 128>;
 using LargeRing = RingShape<2, 1, 1, 7, 1, 128>;
@@ -53,6 +53,9 @@ inline int MultiprocessorCount() {
 template <typename Kernel>
 int ResidentBlocks(Queue* queue, Kernel* kernel, int threads, int bytes) {
   AllowShared(queue, kernel, bytes);
+  queue->Note(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                                   cudaFuncAttributePreferredSharedMemoryCarveout,
+                                   cudaSharedmemCarveoutMaxShared));
   int blocks = 0;
   queue->Note(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads,
                                                             static_cast<size_t>(bytes)));
@@ -85,8 +88,8 @@ struct Start {
 template <typename... Parameters, typename... Args>
 void LaunchAs(Queue* queue, void (*kernel)(Parameters...), dim3 grid, int threads, int bytes,
               Start start, const Args&... args) {
-  cudaLaunchAttribute attributes[2] = {};
-  unsigned count = 0;
+  cudaLaunchAttribute attributes[3] = {MostShared()};
+  unsigned count = 1;
   if (start.cluster > 1) {
     attributes[count].id = cudaLaunchAttributeClusterDimension;
     attributes[count++].val.clusterDim = {static_cast<unsigned>(start.cluster), 1, 1};
@@ -141,7 +144,8 @@ void LaunchProduct(Queue* queue, const Op& op, int64_t tiles, int ranks) {
     // A cluster where tiles alone would leave multiprocessors without work.
     const int cluster = tiles < 2 * MultiprocessorCount() ? ranks : 1;
     const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
-    LaunchOn(queue, kernel, op, clusters, {cluster}, S::kThreads, kFewBytes<S>, ranks, cluster);
+    LaunchOn(queue, kernel, op, clusters, {cluster, Op::kStartsEarly}, S::kThreads, kFewBytes<S>,
+             ranks, cluster);
   } else {
     const auto kernel = ProductKernel<Op, S, kOperand>;
     constexpr int kBytes = Layout<S, kOperand>::kBytes;

@@ -13,6 +13,7 @@
 //   InputTiles(), InputItem(i): tiles of input rows, and an item of each; Packed(item): where the
 //     packed input rows of a tile are, 8 rows by `width` values for each group of 8 (wide only).
 //   kWeightsKnown: weights of a tile do not depend on the kernel before.
+//   kLeadsEarly: the kernel behind may start while the one in front runs.
 // K is a multiple of kUnitCols, and input rows are aligned (RingTakes).
 #pragma once
 
@@ -397,8 +398,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     }
   } else {
     if constexpr (S::kWide) TakeRegisters<S::kMultiplying>();
+    // The next kernel may read before it waits what the one in front has made (kWeightsKnown).
+    if constexpr (Op::kLeadsEarly) LetNextKernelStart();
     AwaitKernelBefore();
-    LetNextKernelStart();
+    if constexpr (!Op::kLeadsEarly) LetNextKernelStart();
     auto* sums = reinterpret_cast<float*>(shared + L::kSumsAt);
     RingConsumer<Op, S>(op, work, slots, place, sums).Run();
   }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "kernels/cuda/row_jobs.h"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -19,8 +20,11 @@ constexpr int64_t kSmallBytes = 256 << 10;
 
 }  // namespace
 
-Queue::Queue() {
+Queue::Queue() : held_(std::make_unique<HeldJobs>()) {
   Note(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  Note(cudaMalloc(reinterpret_cast<void**>(&readers_), sizeof(unsigned)));
+  Note(cudaMemset(readers_, 0, sizeof(unsigned)));
+  Note(cudaDeviceSynchronize());
   for (Frame& frame : frames_) {
     Note(cudaEventCreate(&frame.begun));
     Note(cudaEventCreate(&frame.ended));
@@ -39,6 +43,7 @@ Queue::~Queue() {
     cudaEventDestroy(frame.ended);
     cudaFreeHost(frame.small);
   }
+  cudaFree(readers_);
   for (const Area& area : scratch_) cudaFree(area.memory);
   for (void* memory : outgrown_) cudaFree(memory);
   if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -116,7 +121,14 @@ cudaStream_t Queue::stream() {
   return plain_stream();
 }
 
+void Queue::LaunchHeld() {
+  if (!held_->any()) return;
+  const HeldJobs jobs = std::exchange(*held_, HeldJobs());
+  LaunchJobs(this, jobs);
+}
+
 cudaStream_t Queue::plain_stream() {
+  if (!keeps_held_ || held_->in_the_way()) LaunchHeld();
   Send();
   return stream_;
 }
@@ -133,6 +145,7 @@ int64_t Queue::ListBytes() const {
 }
 
 void Queue::BeginStep() {
+  LaunchHeld();
   // Small uploads between two steps are in the frame of the first, and done before the second is:
   // so a frame is free when the step behind its own is done.
   TW_CHECK_LT(under_way_.size(), kFrames - 1);
@@ -145,6 +158,7 @@ void Queue::BeginStep() {
 }
 
 void Queue::EndStep() {
+  LaunchHeld();
   Send();
   Note(cudaGetLastError());
   Note(cudaEventRecord(frames_[frame_].ended, stream_));
@@ -183,6 +197,7 @@ void Queue::NoteSeconds(size_t frame) {
 }
 
 void Queue::Record() {
+  LaunchHeld();
   TW_CHECK(!recording_);
   launches_before_ = launches_;
   // Relaxed: scratch memory may have to grow.
@@ -191,6 +206,7 @@ void Queue::Record() {
 }
 
 Recording* Queue::Recorded() {
+  LaunchHeld();
   cudaGraph_t graph = nullptr;
   auto made = std::make_unique<Recording>();
   const cudaError_t captured = cudaStreamEndCapture(stream_, &graph);
@@ -209,6 +225,7 @@ Recording* Queue::Recorded() {
 }
 
 void Queue::Replay(const Recording& recording) {
+  LaunchHeld();
   TW_CHECK_EQ(recording.list_bytes, ListBytes());
   Send();
   Note(cudaGraphLaunch(recording.graph, stream_));
@@ -217,6 +234,7 @@ void Queue::Replay(const Recording& recording) {
 
 void Queue::Upload(void* to, const void* from, int64_t bytes) {
   if (bytes <= 0) return;
+  LaunchHeld();
   Frame& frame = frames_[frame_];
   const auto size = static_cast<size_t>(bytes);
   if (bytes <= kMostSmall && frame.small_used + bytes <= kSmallBytes) {
@@ -243,6 +261,7 @@ void* Queue::Scratch(int64_t bytes, size_t slot) {
 }
 
 cudaError_t Queue::Synchronize() {
+  LaunchHeld();
   Note(cudaGetLastError());
   Note(cudaStreamSynchronize(stream_));
   if (!recorded_) {

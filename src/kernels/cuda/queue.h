@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "kernels/ops.h"
@@ -22,6 +23,8 @@ struct Recording {
   int64_t list_bytes = 0;  // of its step
 };
 
+struct HeldJobs;
+
 class Queue {
  public:
   Queue();
@@ -33,6 +36,13 @@ class Queue {
   cudaStream_t stream();
   // For copies and events: no kernel is counted.
   cudaStream_t plain_stream();
+  // Work that is held back until another kernel is launched (row_jobs.h).
+  HeldJobs& held() { return *held_; }
+  void LaunchHeld();
+  // A counter on the device, zero where no kernel uses it.
+  unsigned* readers() const { return readers_; }
+  // While `keep` is set, and what is held stands apart from products, it stays held.
+  void KeepHeld(bool keep) { keeps_held_ = keep; }
   // Kernels that were launched so far, those of graphs too.
   int64_t launches() const { return launches_; }
   // Of steps that Wait was called for.
@@ -76,7 +86,7 @@ class Queue {
   // the queue allows. One call of each slot in an op: kOpSlot is the op's, kProductSlot belongs to
   // Product (bodies.h), which other ops call. Null, and an error of the queue, when no memory is
   // left: the op returns then.
-  static constexpr size_t kOpSlot = 0, kProductSlot = 1, kSlots = 2;
+  static constexpr size_t kOpSlot = 0, kProductSlot = 1, kHeldSlot = 2, kSlots = 3;
   void* Scratch(int64_t bytes, size_t slot = kOpSlot);
 
   // Keeps the first error until Wait or Synchronize; cudaSuccess is none.
@@ -115,6 +125,9 @@ class Queue {
   int64_t ListBytes() const;
 
   cudaStream_t stream_ = nullptr;
+  std::unique_ptr<HeldJobs> held_;
+  bool keeps_held_ = false;
+  unsigned* readers_ = nullptr;
   int64_t launches_ = 0;
   std::vector<Chunk> chunks_;
   std::array<Frame, kFrames> frames_;
@@ -129,6 +142,18 @@ class Queue {
   std::array<Area, kSlots> scratch_;
   std::vector<void*> outgrown_;  // scratch that kernels under way, or graphs, may still use
   cudaError_t error_ = cudaSuccess;
+};
+
+// The life of one: products of an op that has nothing to do with what stands apart (HeldJobs).
+class BesideHeld {
+ public:
+  explicit BesideHeld(Queue* queue) : queue_(*queue) { queue_.KeepHeld(true); }
+  ~BesideHeld() { queue_.KeepHeld(false); }
+  BesideHeld(const BesideHeld&) = delete;
+  BesideHeld& operator=(const BesideHeld&) = delete;
+
+ private:
+  Queue& queue_;
 };
 
 // The queue of a stream: its own, or one that all streams without a queue share.
