@@ -1,7 +1,11 @@
 #include "model/device_plan.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
+#include <algorithm>
+#include <string_view>
+
+#include "base/math.h"
 #include "model/step_graphs.h"
 
 namespace thalweg::model {
@@ -9,7 +13,7 @@ namespace {
 
 using checkpoint::Config;
 
-constexpr int64_t kPassRows = 4096;  // experts take so many rows at a time
+constexpr int64_t kPassRows = 8192;  // experts take so many rows at a time
 constexpr int64_t kScoreBytes = int64_t{512}
                                 << 20;  // index scores of a pass, and lists of the chosen
 constexpr int64_t kHeadSums = int64_t{192} << 20;  // partial sums of attention over few rows
@@ -18,18 +22,35 @@ constexpr int64_t kRecordedKernelBytes = 8192;  // of a kernel in a recording
 constexpr int64_t kKernelsPerLayer = 40;
 constexpr int64_t kRecordings = 24;
 
-// The op slot of scratch memory is as large as its widest user wants it, and grows by a quarter at
-// a time.
-int64_t ScratchBytes(const Config& c, int64_t max_rows) {
+// What the largest ops want of scratch memory. An op's own slot: experts of a pass, whose rows lie
+// in groups of eight for wide tiles, or scores.
+int64_t OpBytes(const Config& c, int64_t max_rows) {
   const int64_t pass = std::min(max_rows, kPassRows);
   const int64_t topk = std::max(c.num_experts_per_tok, c.dspark_num_experts_per_tok);
-  const int64_t experts =
-      pass * (topk + 1) * (2 * c.moe_intermediate_size + c.hidden_size + 64) * 2;
-  const int64_t gate = max_rows * std::max(c.n_routed_experts, c.dspark_n_routed_experts) * 4;
-  const int64_t mixes =
-      max_rows * (c.hc_mult * c.hidden_size / 1024 + 1) * (c.HcCoefficients() + 1) * 8;
-  const int64_t widest = std::max({experts, gate, mixes, kScoreBytes, kHeadSums});
-  return widest + widest / 4;
+  const int64_t most = std::max(c.n_routed_experts, c.dspark_n_routed_experts);
+  const int64_t places = pass * (topk + 1) + 8 * (std::min(most, pass * topk) + 1);
+  const int64_t experts = places * (c.moe_intermediate_size + c.hidden_size + 64) * 2;
+  return std::max({experts, max_rows * most * 4, kScoreBytes, kHeadSums});
+}
+
+// Input rows of a product in the order of wide tiles.
+int64_t ProductBytes(const Config& c, int64_t max_rows) {
+  const int64_t widest = std::max({c.hidden_size, c.num_attention_heads * c.head_dim,
+                                   c.o_groups * c.o_lora_rank, c.q_lora_rank});
+  return base::RoundUp(max_rows, int64_t{8}) * widest * 2;
+}
+
+// Partial sums of the coefficients of hyper-connections, of segments and chunks (kernels/cuda).
+int64_t HeldBytes(const Config& c, int64_t max_rows) {
+  constexpr int64_t kSegment = 128, kChunk = 24, kSumBytes = 32 * 4;
+  return max_rows * base::CeilDiv(c.hc_mult * c.hidden_size, kSegment) *
+         base::CeilDiv(c.HcCoefficients(), kChunk) * kSumBytes;
+}
+
+// A slot grows by a quarter at a time.
+int64_t ScratchBytes(const Config& c, int64_t max_rows) {
+  const int64_t bytes = OpBytes(c, max_rows) + ProductBytes(c, max_rows) + HeldBytes(c, max_rows);
+  return bytes + bytes / 4;
 }
 
 int64_t ResultBytes(const Config& c, const ModelOptions& options) {
@@ -39,6 +60,27 @@ int64_t ResultBytes(const Config& c, const ModelOptions& options) {
 }
 
 }  // namespace
+
+Status CheckDeviceLimits(const Config& c, const ModelOptions& options) {
+  if (options.ops == nullptr || options.ops->memory->host) return Status();
+  const int64_t topk = std::max(c.num_experts_per_tok, c.dspark_num_experts_per_tok);
+  const int64_t experts = std::max(c.n_routed_experts, c.dspark_n_routed_experts);
+  const struct {
+    std::string_view name;
+    int64_t value, most;
+  } limits[] = {{"head_dim", c.head_dim, 512},
+                {"index_head_dim", c.index_head_dim, 256},
+                {"num_experts_per_tok", topk, 32},
+                {"n_routed_experts", experts, 1024},
+                {"hc_mult", c.hc_mult, 8}};
+  for (const auto& limit : limits) {
+    if (limit.value <= limit.most) continue;
+    return base::InvalidArgument(
+        fmt::format("{} is {}, and kernels of the {} backend take at most {}; use --backend cpu",
+                    limit.name, limit.value, options.ops->name, limit.most));
+  }
+  return Status();
+}
 
 int64_t DeviceWorkBytes(const Config& c, const ModelOptions& options,
                         const kvpool::Geometry& geometry, int64_t blocks) {

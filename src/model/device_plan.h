@@ -9,6 +9,9 @@
 
 namespace thalweg::model {
 
+// Shapes that a device's kernels have no body for are an error here, before anything is allocated.
+Status CheckDeviceLimits(const checkpoint::Config& config, const ModelOptions& options);
+
 // An upper bound of the bytes: scratch memory of the widest op, lists of a step, logits and tokens
 // of few rows, block tables, the sequence and block that fill up steps, and recordings. 0 where
 // the memory is the host's.

@@ -201,6 +201,7 @@ void Model::State::SelectBlocks() {
 Result<std::unique_ptr<Model>> Model::Load(const checkpoint::Checkpoint& checkpoint,
                                            const ModelOptions& options) {
   TW_TRY(CheckRows(checkpoint.config(), checkpoint.filter().draft, options));
+  TW_TRY(CheckDeviceLimits(checkpoint.config(), options));
   OwnedQueue queue(*options.ops->memory);
   TW_ASSIGN(ModelParts parts, MakeParts(checkpoint, options, queue.get()));
   const kvpool::Geometry geometry = MakeGeometry(parts.config, options);
@@ -213,6 +214,7 @@ Result<std::unique_ptr<Model>> Model::FromWeights(const Config& config, Weights 
   TW_CHECK(!config.HasEngram());
   TW_CHECK_EQ(weights.layers.size(), checkpoint::PlanLayers(config).size());
   TW_TRY(CheckRows(config, weights.draft.has_value(), options));
+  TW_TRY(CheckDeviceLimits(config, options));
   ModelParts parts = PlanParts(config, options);
   parts.weights = std::move(weights);
   const kvpool::Geometry geometry = MakeGeometry(parts.config, options);

@@ -2,6 +2,7 @@
 // sequence, and growth with what is asked for.
 #include <gtest/gtest.h>
 
+#include "model/device_plan.h"
 #include "model/model.h"
 #include "model/replay.h"
 
@@ -54,6 +55,27 @@ TEST(MemoryPlan, WorkspaceGrowsWithRows) {
   // A row holds at least its streams and queries.
   EXPECT_GT(large - small, 448 * 2 * (4 * 5120 + 64 * 512));
   EXPECT_LT(large, 8 * small + 1);
+}
+
+// Shapes that no kernel of a device has a body for are refused before anything is allocated.
+TEST(MemoryPlan, ADeviceRefusesWhatItsKernelsDoNotTake) {
+  tensor::Memory elsewhere = tensor::HostMemory();
+  elsewhere.host = false;
+  kernels::Ops device = kernels::ReferenceOps();
+  device.memory = &elsewhere;
+  ModelOptions options;
+  options.ops = &device;
+  EXPECT_TRUE(CheckDeviceLimits(Released(), options).ok());
+  Config wide = Released();
+  wide.head_dim = 1024;
+  const Status refused = CheckDeviceLimits(wide, options);
+  EXPECT_FALSE(refused.ok());
+  EXPECT_NE(refused.message().find("head_dim is 1024"), std::string::npos) << refused.message();
+  Config many = Released();
+  many.n_routed_experts = 1025;
+  EXPECT_FALSE(CheckDeviceLimits(many, options).ok());
+  options.ops = nullptr;
+  EXPECT_TRUE(CheckDeviceLimits(many, options).ok());
 }
 
 // On a device there is no mapped file to multiply from: everything is uploaded, packed or not.
