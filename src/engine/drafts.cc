@@ -6,12 +6,14 @@
 #include <fstream>
 
 #include "base/env.h"
+#include "engine/draft_calibration.h"
 #include "exec/draft_costs.h"
+#include "kernels/backends.h"
 
 namespace thalweg::engine {
 namespace {
 
-// The first processor's name; devices are named by their backend's ops.
+// The first processor's name.
 std::string ProcessorName() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -21,9 +23,19 @@ std::string ProcessorName() {
   return "processor";
 }
 
+// Of the backend with these bodies; the host has none.
+std::string DeviceName(const kernels::Ops& ops) {
+  if (ops.memory->host) return "no device";
+  for (const kernels::BackendInfo& backend : kernels::Backends()) {
+    if (backend.ops != nullptr && backend.ops->memory == ops.memory) return backend.target;
+  }
+  return "a device";
+}
+
 std::string HardwareOf(const model::Model& model) {
   const model::ModelOptions& o = model.options();
-  return fmt::format("{}; {}; {} threads", o.ops->name, ProcessorName(), o.team->size());
+  return fmt::format("{}; {}; {}; {} threads", o.ops->name, DeviceName(*o.ops), ProcessorName(),
+                     o.team->size());
 }
 
 std::string OptionsOf(const EngineOptions& options, std::string_view identity,
@@ -59,12 +71,14 @@ int64_t ForcedTokens(const EngineOptions& options, const model::Model& model) {
 }
 
 Result<exec::DraftOptions> ChooseDrafts(const EngineOptions& options, std::string_view identity,
+                                        const checkpoint::Checkpoint& checkpoint,
                                         model::Model* model) {
   exec::DraftOptions out = {.drafts = options.draft_tokens,
                             .forced = ForcedTokens(options, *model) > 0,
                             .always = !options.draft_costs,
                             .variable = options.draft_varlen};
   if (out.drafts == 0 || !options.draft_costs) return out;
+  TW_ASSIGN(out.temperatures, FindTemperatures(options.draft_calibration, checkpoint));
   const std::string hardware = HardwareOf(*model), what = OptionsOf(options, identity, *model);
   const std::filesystem::path folder = CostFolder();
   auto kept = folder.empty() ? base::NotFound("no folder for cost files")

@@ -136,7 +136,7 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   model.checkpoints = sizes.checkpoints;
   TW_ASSIGN(auto executor, exec::ModelExecutor::Create(*parts->checkpoint, model));
   TW_ASSIGN(const exec::DraftOptions drafts,
-            ChooseDrafts(options, CacheIdentity(*parts, *ops), &executor->model()));
+            ChooseDrafts(options, CacheIdentity(*parts, *ops), *parts->checkpoint, &executor->model()));
   TW_TRY(executor->SetDrafts(drafts));
   exec::ModelExecutor* host = executor.get();
   parts->processors = {

@@ -50,6 +50,10 @@ std::vector<OptionRow> HonouredRows() {
        .help = "draft only as much as pays, by costs of steps that are measured at the first start "
                "and kept in ~/.cache/thalweg; false: whole blocks always",
        .fallback = "true"},
+      {.name = "draft-calibration",
+       .help = "what confidences in drafts mean, a table of thalweg calibrate; default: the one "
+               "that is kept in ~/.cache/thalweg for this model, if there is one",
+       .value_name = "FILE"},
       {.name = "forced-drafts",
        .kind = OptionKind::kFlag,
        .help = "text that so_args leave no choice about is drafted, where that pays (on the host's "

@@ -84,6 +84,7 @@ void ReadCache(const OptionValues& values, EngineOptions* o) {
   o->draft_tokens = values.Integer("nextn");
   o->draft_varlen = values.Flag("mtp-varlen");
   o->draft_costs = values.Flag("draft-costs");
+  o->draft_calibration = values.Text("draft-calibration");
   o->forced_drafts = values.Flag("forced-drafts");
 }
 
@@ -144,6 +145,7 @@ void WriteCache(const EngineOptions& o, OptionValues* values) {
   if (o.draft_tokens > 0) {
     SetNumber("mtp-varlen", o.draft_varlen, values);
     SetNumber("draft-costs", o.draft_costs, values);
+    SetText("draft-calibration", o.draft_calibration, values);
   }
   SetNumber("forced-drafts", o.forced_drafts, values);
 }

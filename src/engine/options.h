@@ -47,6 +47,8 @@ struct EngineOptions {
   int64_t draft_tokens = 0;   // most drafts of a verified block; 0: no speculation
   bool draft_varlen = false;  // how many of a block are verified depends on confidences
   bool draft_costs = true;    // false: whole blocks always, whether they pay or not
+  // Table of `thalweg calibrate`; empty: the one that it keeps for this model, if there is one.
+  std::string draft_calibration = {};
   bool forced_drafts = true;  // text that a constraint forces is drafted, with draft_tokens 0 too
 
   int64_t overlap = 1;           // plans ahead of the step that runs; 0: synchronous

@@ -13,6 +13,7 @@
 #include "tools/bench_sampling.h"
 #include "tools/bench_scheduler.h"
 #include "tools/bench_serving.h"
+#include "tools/bench_spec.h"
 #include "tools/bench_tokenizer.h"
 #include "tools/command.h"
 #include "tools/option_rows.h"
@@ -81,7 +82,8 @@ Status BenchSyntheticOf(const OptionValues& values) {
                                     .context = values.OptionalInteger("context").value_or(32768),
                                     .prompt = values.OptionalInteger("prompt").value_or(2048),
                                     .per_op = values.Flag("per-op"),
-                                    .graphs = values.Text("graphs") == "on"};
+                                    .graphs = values.Text("graphs") == "on",
+                                    .acceptance = values.Real("acceptance")};
   TW_ASSIGN(options.batches, bench::ParseCounts(values.Text("batch"), "batch", kMostBatch));
   const bool json = values.Flag("json");
   TW_ASSIGN(const std::vector<bench::ModelFigure> figures,
@@ -159,7 +161,8 @@ constexpr std::array kParts = {
     Part{"kernel", BenchKernelOf, false},         Part{"tokenizer", BenchTokenizerOf, true},
     Part{"kernels", BenchKernelsOf, true},        Part{"model", BenchModelOf, true},
     Part{"sampling", BenchSamplingOf, false},     Part{"scheduler", BenchSchedulerOf, false},
-    Part{"throughput", BenchThroughputOf, false}, Part{"latency", BenchLatencyOf, false}};
+    Part{"throughput", BenchThroughputOf, false}, Part{"latency", BenchLatencyOf, false},
+    Part{"spec", bench::BenchSpecCommand, false}};
 
 Status UnknownPart(std::string_view name) {
   std::vector<std::string_view> names;
@@ -210,14 +213,21 @@ std::vector<OptionRow> KernelRows() {
 }
 
 std::vector<OptionRow> SyntheticRows() {
-  return {{.name = "synthetic",
-           .kind = OptionKind::kFlag,
-           .help = "model: layers of released size with weights made up in memory"},
-          CountRow("layers", "with --synthetic: how many; 0: as fit, at most 8", "0", 0, 40),
-          CountRow("experts", "with --synthetic: of a layer; 0: as fit", "0", 0, 384),
-          {.name = "per-op",
-           .kind = OptionKind::kFlag,
-           .help = "with --synthetic: a figure for every op of a decode step"}};
+  return {
+      {.name = "synthetic",
+       .kind = OptionKind::kFlag,
+       .help = "model: layers of released size with weights made up in memory"},
+      CountRow("layers", "with --synthetic: how many; 0: as fit, at most 8", "0", 0, 40),
+      CountRow("experts", "with --synthetic: of a layer; 0: as fit", "0", 0, 384),
+      {.name = "acceptance",
+       .kind = OptionKind::kReal,
+       .help = "with --synthetic: steps with drafts too, at the speed that they would have if a "
+               "step with a whole block brought so many tokens (3.51 is published); 0: none",
+       .fallback = "0",
+       .most = 65},
+      {.name = "per-op",
+       .kind = OptionKind::kFlag,
+       .help = "with --synthetic: a figure for every op of a decode step"}};
 }
 
 std::vector<OptionRow> Rows() {
@@ -230,9 +240,9 @@ std::vector<OptionRow> Rows() {
   for (OptionRow& row : KernelRows()) add(std::move(row));
   for (OptionRow& row : SyntheticRows()) add(std::move(row));
   add(CountRow("prompt", "prompt tokens (model: 1024, with --synthetic 2048)", ""));
-  add(CountRow("tokens", "tokens to decode (model)", "128"));
+  add(CountRow("tokens", "tokens to decode (model), of an answer at most (spec)", "128"));
   add({.name = "batch",
-       .help = "sequences that decode together, one figure each (model)",
+       .help = "sequences that decode together, one figure each (model, spec)",
        .fallback = "1",
        .value_name = "N,N,..."});
   add({.name = "only", .help = "one backend or cpu target (kernels)"});
@@ -245,6 +255,7 @@ std::vector<OptionRow> Rows() {
        .value_name = "N,N,..."});
   for (OptionRow& row : bench::LoadOptions::Rows()) add(std::move(row));
   for (OptionRow& row : engine::EngineOptions::Rows()) add(std::move(row));
+  for (OptionRow& row : bench::BenchSpecRows()) add(std::move(row));
   add({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
   return rows;
 }
@@ -252,20 +263,21 @@ std::vector<OptionRow> Rows() {
 }  // namespace
 
 Command BenchCommand() {
-  return {
-      .name = "bench",
-      .about =
-          "Measure this machine: tokenizer, kernels, model, sampling, scheduler, and an engine "
-          "under load",
-      .options = Rows(),
-      .positionals = {.name = "PART",
-                      .help = "tokenizer, kernel (one op against this machine's ceilings), kernels "
-                              "(all backends at the same products), model, sampling (a row of "
-                              "logits to its token), scheduler (time of a step "
-                              "of the control plane), throughput or latency (an engine under load)",
-                      .least = 0,
-                      .most = 1},
-      .run = Bench};
+  return {.name = "bench",
+          .about =
+              "Measure this machine: tokenizer, kernels, model, sampling, scheduler, and an engine "
+              "under load",
+          .options = Rows(),
+          .positionals =
+              {.name = "PART",
+               .help = "tokenizer, kernel (one op against this machine's ceilings), kernels "
+                       "(all backends at the same products), model, sampling (a row of "
+                       "logits to its token), scheduler (time of a step "
+                       "of the control plane), throughput or latency (an engine under load), spec "
+                       "(what speculation brings)",
+               .least = 0,
+               .most = 1},
+          .run = Bench};
 }
 
 }  // namespace thalweg::tools

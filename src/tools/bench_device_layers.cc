@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "tools/bench_clock.h"
+#include "tools/bench_drafts.h"
 #include "tools/bench_step_cost.h"
 #include "tools/bench_synthetic.h"
 #include "tools/bench_trace.h"
@@ -74,7 +75,10 @@ struct StepChunks {
              model::LogitRows logits)
       : tokens(Tokens(rig.config, static_cast<int64_t>(sequences.size()), step)) {
     for (size_t i = 0; i < sequences.size(); ++i)
-      chunks.push_back({.sequence = sequences[i], .tokens = {&tokens[i], 1}, .logits = logits});
+      chunks.push_back({.sequence = sequences[i],
+                        .tokens = {&tokens[i], 1},
+                        .logits = logits,
+                        .draft_context = false});
   }
   std::vector<int32_t> tokens;
   std::vector<model::Chunk> chunks;
@@ -215,7 +219,7 @@ Status AddOpFigures(const Rig& rig, const std::vector<SequenceId>& sequences,
 
 Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figures) {
   std::vector<SequenceId> sequences;
-  const int64_t steps = StepsOf(rig.options);
+  const int64_t steps = StepsOf(rig.options) + RoomForDrafts(rig.config, rig.options.steps);
   for (int64_t i = 0; i < batch; ++i) {
     TW_ASSIGN(const SequenceId id, OpenFilled(rig.model, rig.options.context, steps + 1));
     sequences.push_back(id);
@@ -256,6 +260,14 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
   add("decode", rig.layers(), whole.seconds, layers + HeadCost(rig.config, batch));
   figures->back().launches = whole.launches / rig.layers();
   if (rig.options.per_op) TW_TRY(AddOpFigures(rig, sequences, figures));
+  if (rig.config.HasDraft()) {
+    TW_TRY(AddDraftedDecode(rig.model, sequences,
+                            {.acceptance = rig.options.acceptance,
+                             .steps = rig.options.steps,
+                             .context = rig.options.context,
+                             .plain_seconds = whole.seconds},
+                            rig.note, figures));
+  }
   for (const SequenceId id : sequences) rig.model.pool().Close(id);
   return {};
 }
@@ -317,15 +329,16 @@ Status AddPrefillOps(const Rig& rig, std::vector<ModelFigure>* figures) {
   return {};
 }
 
-model::ModelOptions OptionsFor(const LayersBenchOptions& options, const kernels::Ops& ops,
-                               const base::ThreadTeam& team) {
+model::ModelOptions OptionsFor(const Config& base, const LayersBenchOptions& options,
+                               const kernels::Ops& ops, const base::ThreadTeam& team) {
   const int64_t batch = *std::max_element(options.batches.begin(), options.batches.end());
-  const int64_t steps = StepsOf(options);
+  const int64_t block = options.acceptance > 0 ? base.dspark_block_size : 0;
+  const int64_t steps = StepsOf(options) + RoomForDrafts(base, options.steps);
   model::ModelOptions out;
   out.ops = &ops;
   out.team = &team;
   out.graphs = options.graphs;
-  out.max_rows = std::max(batch, options.prompt);
+  out.max_rows = std::max(batch * (1 + block), options.prompt);
   out.max_sequences = batch;
   out.max_tokens = std::max(batch * (options.context + steps + 64), options.prompt);
   return out;
@@ -340,12 +353,14 @@ Result<SyntheticPlan> ChoosePlan(const Config& base, const LayersBenchOptions& o
   const int64_t most = options.layers > 0 ? options.layers : kMostLayers;
   for (int64_t layers = most;; --layers) {
     TW_ASSIGN(const SyntheticPlan any,
-              PlanSynthetic(base, layers, experts, std::numeric_limits<int64_t>::max() / 2));
+              PlanSynthetic(base, layers, experts, std::numeric_limits<int64_t>::max() / 2,
+                            options.acceptance > 0));
     const model::MemoryPlan state = model::PlanMemory(any.config, model_options);
     Result<SyntheticPlan> plan =
         PlanSynthetic(base, layers, experts,
                       free - kSpareBytes - state.cache_blocks - state.sequence_slots -
-                          state.workspace - state.device_work);
+                          state.workspace - state.device_work,
+                      options.acceptance > 0);
     if (plan.ok() || options.layers > 0 || layers == 1) return plan;
   }
 }
@@ -359,7 +374,7 @@ Result<std::vector<ModelFigure>> BenchDeviceLayers(const Config& base, const ker
   TW_CHECK(ops.gauges != nullptr);
   OpTrace trace(ops, base.vocab_size);
   trace.SetMode(OpTrace::Mode::kOff);
-  const model::ModelOptions model_options = OptionsFor(options, trace.ops(), team);
+  const model::ModelOptions model_options = OptionsFor(base, options, trace.ops(), team);
   TW_ASSIGN(const SyntheticPlan plan, ChoosePlan(base, options, model_options));
   const Config& c = plan.config;
   const tensor::Stream stream{.team = &team};

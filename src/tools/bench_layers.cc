@@ -12,6 +12,7 @@
 #include "tools/bench_ceilings.h"
 #include "tools/bench_clock.h"
 #include "tools/bench_device_layers.h"
+#include "tools/bench_drafts.h"
 #include "tools/bench_step_cost.h"
 #include "tools/bench_synthetic.h"
 #include "tools/bench_trace.h"
@@ -72,7 +73,10 @@ Result<StepFigure> Step(const Rig& rig, const std::vector<SequenceId>& sequences
     tokens.push_back(Token(rig, step * 4099 + static_cast<int64_t>(i)));
   }
   for (size_t i = 0; i < sequences.size(); ++i) {
-    chunks.push_back({.sequence = sequences[i], .tokens = {&tokens[i], 1}, .logits = logits});
+    chunks.push_back({.sequence = sequences[i],
+                      .tokens = {&tokens[i], 1},
+                      .logits = logits,
+                      .draft_context = false});
   }
   const int64_t position = rig.model.pool().length(sequences.front());
   model::StepOutput output;
@@ -183,7 +187,8 @@ Result<StepFigure> TypicalStep(const Rig& rig, const std::vector<SequenceId>& se
 
 Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figures) {
   std::vector<SequenceId> sequences;
-  const int64_t more = 3 * (kWarmSteps + rig.options.steps) + 1;
+  const int64_t more =
+      3 * (kWarmSteps + rig.options.steps) + 1 + RoomForDrafts(rig.config, rig.options.steps);
   for (int64_t i = 0; i < batch; ++i) {
     TW_ASSIGN(const SequenceId id, OpenFilled(rig.model, rig.options.context, more));
     sequences.push_back(id);
@@ -200,6 +205,14 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
   add("decode head", whole.head_seconds, head, whole.read_gb_s);
   add("decode", whole.seconds, whole.layers + head, whole.read_gb_s);
   if (rig.options.per_op) TW_TRY(AddOpFigures(rig, sequences, figures));
+  if (rig.config.HasDraft()) {
+    TW_TRY(AddDraftedDecode(rig.model, sequences,
+                            {.acceptance = rig.options.acceptance,
+                             .steps = rig.options.steps,
+                             .context = rig.options.context,
+                             .plain_seconds = whole.seconds},
+                            rig.note, figures));
+  }
   for (const SequenceId id : sequences) rig.model.pool().Close(id);
   return {};
 }
@@ -237,23 +250,26 @@ Status AddPrefill(const Rig& rig, std::vector<ModelFigure>* figures) {
 Result<SyntheticPlan> ChoosePlan(const Config& base, const LayersBenchOptions& options) {
   const int64_t free = base::FreeMemoryBytes();
   const int64_t memory = options.memory_bytes > 0 ? options.memory_bytes : free / 5 * 3;
-  if (options.layers > 0) return PlanSynthetic(base, options.layers, options.experts, memory);
+  const bool draft = options.acceptance > 0;
+  if (options.layers > 0)
+    return PlanSynthetic(base, options.layers, options.experts, memory, draft);
   const int64_t fair = std::min(kFairExperts, base.n_routed_experts);
   for (const int64_t layers : {8, 4, 2}) {
-    const auto plan = PlanSynthetic(base, layers, options.experts, memory);
+    const auto plan = PlanSynthetic(base, layers, options.experts, memory, draft);
     if (plan.ok() && plan->config.n_routed_experts >= fair) return plan;
   }
-  return PlanSynthetic(base, 1, options.experts, memory);
+  return PlanSynthetic(base, 1, options.experts, memory, draft);
 }
 
-model::ModelOptions OptionsFor(const LayersBenchOptions& options, const OpTrace& trace,
-                               const base::ThreadTeam& team) {
+model::ModelOptions OptionsFor(const LayersBenchOptions& options, const Config& config,
+                               const OpTrace& trace, const base::ThreadTeam& team) {
   const int64_t batch = *std::max_element(options.batches.begin(), options.batches.end());
-  const int64_t each = options.context + 3 * (kWarmSteps + options.steps) + 64;
+  const int64_t each = options.context + 3 * (kWarmSteps + options.steps) + 64 +
+                       RoomForDrafts(config, options.steps);
   model::ModelOptions out;
   out.ops = &trace.ops();
   out.team = &team;
-  out.max_rows = std::max(batch, options.prompt);
+  out.max_rows = std::max(batch * (1 + config.dspark_block_size), options.prompt);
   out.max_sequences = batch;
   out.max_tokens = std::max(batch * each, options.prompt);
   return out;
@@ -284,7 +300,7 @@ Result<std::vector<ModelFigure>> BenchLayers(const Config& base, const kernels::
                    c.num_hidden_layers, c.DecoderBegin(), c.n_routed_experts,
                    static_cast<double>(plan.weight_bytes) / 1e9));
   OpTrace trace(ops, c.vocab_size);
-  const model::ModelOptions model_options = OptionsFor(options, trace, team);
+  const model::ModelOptions model_options = OptionsFor(options, c, trace, team);
   TW_TRY(CheckState(plan, model_options));
   Memory memory;
   model::Weights weights = MakeSyntheticWeights(c, ops, {.team = &team}, &memory);

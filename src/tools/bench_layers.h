@@ -24,6 +24,7 @@ struct LayersBenchOptions {
   int64_t steps = 8;         // of each decode figure; the one of median share counts
   bool per_op = false;       // adds a figure for every op
   bool graphs = true;        // of a device: steps are recorded
+  double acceptance = 0;     // tokens a step of whole draft blocks: adds steps with drafts; 0: none
   int64_t memory_bytes = 0;  // for weights; 0: 60 % of what is free
   int64_t gauge_bytes = int64_t{512} << 20;
 };

@@ -43,6 +43,7 @@ struct LoadOptions {
   int64_t prefix_groups = 1;
   uint64_t seed = 1;
   double temperature = 0;
+  bool ignore_eos = true;  // answers are as long as asked for
   std::string so_args = {};  // of every request (engine/request.h)
 
   static std::vector<base::OptionRow> Rows();

@@ -91,7 +91,7 @@ engine::GenerateRequest RequestOf(const LoadRequest& r, const LoadOptions& optio
   request.max_tokens = r.output_tokens;
   request.sampling.temperature = options.temperature;
   request.so_args = options.so_args;
-  request.sampling.ignore_eos = true;
+  request.sampling.ignore_eos = options.ignore_eos;
   request.seed = options.seed + number;
   return request;
 }

@@ -33,6 +33,22 @@ void SetLayers(int64_t layers, checkpoint::Config* c) {
     c->index_source_layer_ids.push_back(i);
   }
   c->candidate_source_layer_id = encoder;
+  c->compress_ratios.insert(c->compress_ratios.end(),
+                            static_cast<size_t>(c->num_nextn_predict_layers), 0);
+}
+
+// Drafts are of any token, and the noise is one.
+void KeepDraft(int64_t layers, checkpoint::Config* c) {
+  const auto taps = static_cast<int64_t>(c->dspark_target_layer_ids.size());
+  c->dspark_target_layer_ids.clear();
+  for (int64_t i = std::max<int64_t>(0, layers - taps); i < layers; ++i)
+    c->dspark_target_layer_ids.push_back(i);
+}
+
+void DropDraft(checkpoint::Config* c) {
+  c->num_nextn_predict_layers = 0;
+  c->dspark_block_size = 0;
+  c->dspark_target_layer_ids.clear();
 }
 
 void DropOtherParts(checkpoint::Config* c) {
@@ -40,9 +56,6 @@ void DropOtherParts(checkpoint::Config* c) {
   c->engram_layer_ids.clear();
   c->engram_num_embeddings.clear();
   c->engram_max_ngram_size = none.engram_max_ngram_size;
-  c->num_nextn_predict_layers = 0;
-  c->dspark_block_size = 0;
-  c->dspark_target_layer_ids.clear();
   c->vision = none.vision;
 }
 
@@ -57,10 +70,11 @@ Sizes SizesOf(const checkpoint::Config& c) {
   const int64_t expert =
       StoredBytes(WeightFormat::kFp4, 3 * c.moe_intermediate_size, c.hidden_size);
   sizes.expert_of_all_layers = expert * c.num_hidden_layers;
+  sizes.dense += expert * c.num_nextn_predict_layers * c.dspark_n_routed_experts;
   for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(c)) {
     if (tensor.expert < 0 && tensor.name != "embed.weight") sizes.dense += tensor.bytes();
   }
-  sizes.dense += kMostEmbeddings * c.hidden_size * 2;
+  sizes.dense += SyntheticTokens(c) * c.hidden_size * 2;
   return sizes;
 }
 
@@ -82,8 +96,18 @@ class Maker {
     w.hc_attn = Hyper();
     w.hc_ffn = Hyper();
     w.attn = Attention(plan);
-    w.ffn = Moe();
+    w.ffn = Moe(c_.Experts(plan.draft));
     return w;
+  }
+
+  model::DraftHeadWeights DraftHeads() {
+    const auto taps = static_cast<int64_t>(c_.dspark_target_layer_ids.size());
+    return {.main_proj = Fp8(c_.hidden_size, taps * c_.hidden_size),
+            .main_norm = Norm(c_.hidden_size),
+            .norm = Norm(c_.hidden_size),
+            .markov_embed = memory_.ActivationBF16(c_.vocab_size * c_.dspark_markov_rank),
+            .markov_head = Bf16(c_.vocab_size, c_.dspark_markov_rank),
+            .confidence = Bf16(1, c_.hidden_size + c_.dspark_markov_rank)};
   }
 
   Matrix Fp8(int64_t out, int64_t in) { return weights_.Make(WeightFormat::kFp8, out, in); }
@@ -127,12 +151,12 @@ class Maker {
     return w;
   }
 
-  model::MoeWeights Moe() {
+  model::MoeWeights Moe(int64_t experts) {
     model::MoeWeights w;
-    w.gate = Bf16(c_.n_routed_experts, c_.hidden_size);
-    w.bias = Constant(c_.n_routed_experts, 0.0f, &memory_);
+    w.gate = Bf16(experts, c_.hidden_size);
+    w.bias = Constant(experts, 0.0f, &memory_);
     w.image_bias = w.bias;
-    for (int64_t e = 0; e < c_.n_routed_experts; ++e) {
+    for (int64_t e = 0; e < experts; ++e) {
       w.experts.push_back(
           weights_.MakeFeedForward(WeightFormat::kFp4, c_.hidden_size, c_.moe_intermediate_size));
     }
@@ -171,9 +195,10 @@ void FillBlocks(model::Model& model, const tensor::PagedRows& rows, int64_t toke
 }  // namespace
 
 Result<SyntheticPlan> PlanSynthetic(const checkpoint::Config& base, int64_t layers, int64_t experts,
-                                    int64_t memory_bytes) {
+                                    int64_t memory_bytes, bool draft) {
   SyntheticPlan plan{.config = base};
   DropOtherParts(&plan.config);
+  draft ? KeepDraft(layers, &plan.config) : DropDraft(&plan.config);
   SetLayers(layers, &plan.config);
   const Sizes sizes = SizesOf(plan.config);
   const int64_t fit = (memory_bytes - sizes.dense) / sizes.expert_of_all_layers;
@@ -192,7 +217,7 @@ Result<SyntheticPlan> PlanSynthetic(const checkpoint::Config& base, int64_t laye
 }
 
 int64_t SyntheticTokens(const checkpoint::Config& config) {
-  return std::min(kMostEmbeddings, config.vocab_size);
+  return config.HasDraft() ? config.vocab_size : std::min(kMostEmbeddings, config.vocab_size);
 }
 
 model::Weights MakeSyntheticWeights(const checkpoint::Config& config, const kernels::Ops& ops,
@@ -205,6 +230,7 @@ model::Weights MakeSyntheticWeights(const checkpoint::Config& config, const kern
   for (const checkpoint::LayerPlan& plan : checkpoint::PlanLayers(config)) {
     w.layers.push_back(maker.Layer(plan));
   }
+  if (config.HasDraft()) w.draft = maker.DraftHeads();
   return w;
 }
 

@@ -12,18 +12,20 @@
 namespace thalweg::tools::bench {
 
 struct SyntheticPlan {
-  checkpoint::Config config;  // few layers, few experts; no Engram, draft or vision
+  checkpoint::Config config;  // few layers, few experts; no Engram or vision
   int64_t weight_bytes = 0;   // of the stored forms
 };
 
 // `layers` layers (1..40) of the sizes of `base` in the released mix of modes: windows only, full
 // owners of either ratio, reindexing and reusing ones; with as many experts each as fit into
-// `memory_bytes` beside the rest, at most those of `base`. `experts` > 0 asks for so many. An error
-// says what is the most that fits.
+// `memory_bytes` beside the rest, at most those of `base`. `experts` > 0 asks for so many. With
+// `draft` there is a draft module too, whose taps are the last layers. An error says what is the
+// most that fits.
 Result<SyntheticPlan> PlanSynthetic(const checkpoint::Config& base, int64_t layers, int64_t experts,
-                                    int64_t memory_bytes);
+                                    int64_t memory_bytes, bool draft = false);
 
-// Token ids of the bench are below this: rows of the embedding that exist.
+// Token ids of the bench are below this: rows of the embedding that exist. All of them, where
+// drafts are made.
 int64_t SyntheticTokens(const checkpoint::Config& config);
 
 // Random weights in `memory`, which is the backend's, packed where it packs.

@@ -166,6 +166,26 @@ LayersBenchOptions QuickLayers() {
           .gauge_bytes = kSmallGauge};
 }
 
+// Steps with drafts of every width, and what they would bring.
+TEST(Bench, StepsWithDraftsOfMadeUpLayers) {
+  const base::ThreadTeam team(1);
+  LayersBenchOptions options = QuickLayers();
+  options.per_op = false;
+  options.acceptance = 3.51;
+  std::vector<std::string> notes;
+  const auto figures = BenchLayers(TinyShape().config, kernels::CpuOps(), team, options,
+                                   [&](const std::string& note) { notes.push_back(note); });
+  ASSERT_TRUE(figures.ok()) << figures.status().ToString();
+  int64_t drafted = 0;
+  for (const ModelFigure& f : *figures) {
+    if (!f.phase.starts_with("drafts ")) continue;
+    ++drafted;
+    EXPECT_GT(f.tokens_per_s * f.ms_per_step / 1e3, static_cast<double>(f.batch)) << f.phase;
+  }
+  EXPECT_EQ(drafted, 2 * TinyShape().config.dspark_block_size);
+  EXPECT_NE(notes.back().find("times the speed without"), std::string::npos);
+}
+
 TEST(Bench, StepsOfMadeUpLayers) {
   const base::ThreadTeam team(2);
   const auto figures = BenchLayers(TinyShape().config, kernels::CpuOps(), team, QuickLayers(),

@@ -41,6 +41,7 @@ Command PullCommand();
 Command SynthCommand();
 Command ServeCommand();
 Command BenchCommand();
+Command CalibrateCommand();
 Command GrammarCheckCommand();
 Command GrammarBenchCommand();
 Command ChatEncodeCommand();

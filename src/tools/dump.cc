@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <deque>
 
 #include "checkpoint/safetensors.h"
@@ -78,27 +77,6 @@ Result<int64_t> Dump(model::Model& model, std::span<const int32_t> ids, const Du
         "the filter leaves nothing to write: no such point in these layers");
   TW_TRY(checkpoint::WriteSafetensors(out, probe.tensors()));
   return static_cast<int64_t>(probe.tensors().size());
-}
-
-Result<std::vector<int32_t>> ParseTokenIds(std::string_view text) {
-  std::vector<int32_t> ids;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (at != end) {
-    if (*at == ',' || *at == ' ') {
-      ++at;
-      continue;
-    }
-    int32_t id = 0;
-    const auto [next, error] = std::from_chars(at, end, id);
-    if (error != std::errc() || (next != end && *next != ',' && *next != ' '))
-      return base::InvalidArgument(
-          fmt::format("\"{}\" is no list of token ids such as 12,7,9", text));
-    ids.push_back(id);
-    at = next;
-  }
-  if (ids.empty()) return base::InvalidArgument("no token ids were given");
-  return ids;
 }
 
 }  // namespace thalweg::tools

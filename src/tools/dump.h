@@ -27,7 +27,4 @@ struct DumpFilter {
 Result<int64_t> Dump(model::Model& model, std::span<const int32_t> ids, const DumpFilter& filter,
                      const std::filesystem::path& out);
 
-// Token ids written as "12,7 9": numbers separated by commas or spaces, at least one.
-Result<std::vector<int32_t>> ParseTokenIds(std::string_view text);
-
 }  // namespace thalweg::tools

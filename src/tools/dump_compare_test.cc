@@ -8,6 +8,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "tools/compare.h"
+#include "tools/documents.h"
 #include "tools/dump.h"
 
 namespace thalweg::tools {

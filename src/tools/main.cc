@@ -12,10 +12,10 @@ namespace thalweg::tools {
 namespace {
 
 std::vector<Command> Commands() {
-  return {RunCommand(),          BatchCommand(),        ScoreCommand(),     ShiftCommand(),
-          VerifyCommand(),       InspectCommand(),      DumpCommand(),      CompareCommand(),
-          PullCommand(),         ServeCommand(),        SynthCommand(),     BenchCommand(),
-          GrammarCheckCommand(), GrammarBenchCommand(), ChatEncodeCommand()};
+  return {RunCommand(),          BatchCommand(),        ScoreCommand(),      ShiftCommand(),
+          VerifyCommand(),       InspectCommand(),      DumpCommand(),       CompareCommand(),
+          PullCommand(),         ServeCommand(),        SynthCommand(),      BenchCommand(),
+          GrammarCheckCommand(), GrammarBenchCommand(), ChatEncodeCommand(), CalibrateCommand()};
 }
 
 std::string HelpOf(const OptionRow& row) {

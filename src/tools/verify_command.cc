@@ -5,6 +5,7 @@
 #include "base/mapped_file.h"
 #include "tools/command.h"
 #include "tools/compare.h"
+#include "tools/documents.h"
 #include "tools/dump.h"
 #include "tools/session.h"
 #include "tools/verify/verify.h"
