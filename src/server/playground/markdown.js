@@ -110,9 +110,47 @@ class Reader {
   }
 }
 
-export function blocks(text) {
+function blocks(text) {
   const reader = new Reader(text);
   const nodes = [];
   for (let node = reader.next(); node; node = reader.next()) nodes.push(node);
   return nodes;
+}
+
+// Behind the last empty line of `text` that stands outside of code: what comes before it is settled.
+function settled(text, from) {
+  let end = from;
+  let fence = "";
+  for (let at = from; at < text.length;) {
+    const next = text.indexOf("\n", at);
+    if (next < 0) break;
+    const line = text.slice(at, next).trim();
+    at = next + 1;
+    const mark = line.match(/^(```+|~~~+)/)?.[1];
+    if (fence ? line.startsWith(fence) : mark) fence = fence ? "" : mark;
+    else if (line === "" && !fence) end = at;
+  }
+  return end;
+}
+
+// A text that grows inside of `node`: what is settled is drawn once, so that long answers stay cheap
+// and selections in them alive.
+export class GrowingText {
+  #node;
+  #text = "";
+  #settled = 0;  // characters that are drawn for good
+  #kept = 0;     // nodes of them
+
+  constructor(node) { this.#node = node; }
+
+  update(text) {
+    if (text === this.#text) return;
+    this.#text = text;
+    while (this.#node.childNodes.length > this.#kept) this.#node.lastChild.remove();
+    const end = settled(text, this.#settled);
+    this.#node.append(...blocks(text.slice(this.#settled, end)));
+    this.#settled = end;
+    this.#kept = this.#node.childNodes.length;
+    this.#node.append(...blocks(text.slice(end)));
+  }
 }

@@ -1,5 +1,5 @@
 // How messages look: one list item for each, built of DOM nodes, redrawn as an answer grows.
-import {blocks} from "./markdown.js";
+import {GrowingText} from "./markdown.js";
 
 export function element(name, className = "", ...children) {
   const node = document.createElement(name);
@@ -41,6 +41,8 @@ export class AnswerView {
     this.details.hidden = true;
     this.summary.addEventListener("click", () => { this.#thoughtsTouched = true; });
     this.text = element("div", "text");
+    this.growingText = new GrowingText(this.text);
+    this.growingThoughts = new GrowingText(this.thoughts);
     this.calls = element("div", "calls");
     this.foot = element("p", "facts");
     this.node = element("li", "message assistant waiting", element("h3", "hidden", "Answer"),
@@ -50,10 +52,7 @@ export class AnswerView {
   update(answer) {
     this.node.classList.toggle("waiting", answer.first === null && answer.ended === null);
     this.#showThoughts(answer);
-    if (this.shown !== answer.content) {
-      this.shown = answer.content;
-      this.text.replaceChildren(...blocks(answer.content));
-    }
+    this.growingText.update(answer.content);
     this.calls.replaceChildren(...answer.calls.map((call) => this.#callCard(call)));
   }
 
@@ -64,10 +63,7 @@ export class AnswerView {
     if (!this.#thoughtsTouched) this.details.open = thinking;
     this.summary.textContent = thinking ? "Thinking…" : `Thought for ${answer.thinkingSeconds.toFixed(1)} s`;
     this.summary.classList.toggle("live", thinking);
-    if (this.thought !== answer.reasoning) {
-      this.thought = answer.reasoning;
-      this.thoughts.replaceChildren(...blocks(answer.reasoning));
-    }
+    this.growingThoughts.update(answer.reasoning);
   }
 
   #callCard(call) {
