@@ -17,6 +17,10 @@ Status FieldError(std::string_view path, std::string_view what);
 // No text of strangers may spell the placeholder of an image: it would be counted as one (R08).
 Status CheckNoPlaceholder(std::string_view path, std::string_view text);
 
+// Depth, numbers and texts of JSON that will stand in a prompt and may not have come through the
+// parser. `depth`: of `value` itself, from 1.
+Status CheckValue(const base::Json& value, int depth, const std::string& path);
+
 // What one message may have by its role.
 Status CheckMessage(const ChatMessage& message, bool last, const std::string& path);
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "text/test_chat.h"
+#include "text/test_tokenizer.h"
 
 namespace thalweg::text {
 namespace {
@@ -261,6 +262,9 @@ TEST(ChatJson, R08PlaceholdersInTexts) {
     ExpectError(With(text(R"("tools": [{"function": {"name": "a", "parameters":
                              {"properties": {"IMAGE": {}}}}}])")),
                 "tools[0].function.parameters", "image");
+    ExpectError(With(text(R"("response_format": {"type": "json_schema", "json_schema":
+                             {"schema": {"title": "IMAGE"}}})")),
+                "response_format", "image");
     ExpectError(Messages(Calls(text(R"({"id": "c", "function": {"name": "IMAGE"}})"))),
                 "messages[0].tool_calls[0].function.name", "image");
     ExpectError(Messages(Calls(text(R"({"id": "c", "function": {"name": "f",
@@ -301,6 +305,59 @@ TEST(ChatJson, Limits) {
   }
   ExpectError(Messages(fmt::format(R"({{"role": "user", "content": [{}]}})", images)), "messages",
               "600");
+}
+
+// A value anywhere in the document.
+Json* PickNode(Json* root, Dice* dice) {
+  Json* node = root;
+  while (node->is_structured() && !node->empty() && dice->Below(6) != 0) {
+    auto at = node->begin();
+    std::advance(at, dice->Below(static_cast<uint32_t>(node->size())));
+    node = &*at;
+  }
+  return node;
+}
+
+// Any field may be anything: what is accepted can be rendered, all else is an error with a message.
+TEST(ChatJson, FieldsOfAnyType) {
+  const Json good = base::ParseJson(R"({
+    "messages": [
+      {"role": "system", "content": "s", "tools": [{"function": {"name": "l"}}]},
+      {"role": "user", "content": [{"type": "text", "text": "a"},
+        {"type": "image_url", "image_url": {"url": "u"}}]},
+      {"role": "assistant", "content": null, "reasoning_content": "r", "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}]},
+      {"role": "tool", "tool_call_id": "c", "content": "x"},
+      {"role": "assistant", "content": "So", "prefix": true}],
+    "tools": [{"type": "function", "function": {"name": "f", "description": "d",
+      "parameters": {"type": "object", "properties": {"a": {"type": "integer"}}}, "strict": true}},
+      {"type": "namespace", "name": "w", "description": "W", "tools": [{"name": "g"}]}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}}, "parallel_tool_calls": false,
+    "response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "object"}}},
+    "reasoning_effort": 37, "thinking": {"type": "enabled"}})",
+                                    "body")
+                        .value();
+  ASSERT_TRUE(ReadChatRequest(good).ok()) << ReadChatRequest(good).status().ToString();
+  const std::vector<Json> values = {
+      nullptr,          true,         -1, 1e300, "", "f", "user", Json::array(), Json::object(),
+      Json::array({1}), "<｜image｜>"};
+  Dice dice(9);
+  int accepted = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    Json body = good;
+    for (uint32_t i = 1 + dice.Below(2); i > 0; --i)
+      *PickNode(&body, &dice) = values[dice.Below(static_cast<uint32_t>(values.size()))];
+    const auto request = ReadChatRequest(body);
+    if (!request.ok()) {
+      EXPECT_FALSE(request.status().message().empty());
+      continue;
+    }
+    ++accepted;
+    const auto chat = RenderChat(Chatty(), request->conversation, {});
+    EXPECT_TRUE(chat.ok() || chat.status().message().find("no tool message") != std::string::npos)
+        << body.dump() << chat.status().ToString();
+  }
+  EXPECT_GT(accepted, 1000);
 }
 
 }  // namespace

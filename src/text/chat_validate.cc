@@ -58,6 +58,7 @@ Status ValidateConversation(const Conversation& conversation, bool answered) {
   TW_TRY(CheckCallIds(messages, answered));
   TW_TRY(CheckTools(conversation.tools, "tools"));
   TW_TRY(CheckNamesDiffer(conversation));
+  TW_TRY(CheckValue(conversation.response_format, 1, "response_format"));
   return CheckJsonMode(conversation);
 }
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "text/chat_checks.h"
-#include "text/python_json.h"
 #include "text/utf8.h"
 
 namespace thalweg::text {
@@ -26,24 +25,12 @@ Status CheckName(std::string_view name, const std::string& path) {
                                 Excerpt(name), kMaxNameBytes));
 }
 
-// Depth and numbers of a value that may not have come through the parser.
-Status CheckWritable(const Json& value, int depth, const std::string& path) {
-  if (depth > kMaxSchemaDepth)
-    return FieldError(path, fmt::format("nested more than {} deep", kMaxSchemaDepth));
-  if (value.is_number_float() && !std::isfinite(value.get<double>()))
-    return FieldError(path, "a number is not finite, which JSON cannot say");
-  if (!value.is_structured()) return {};
-  for (const Json& member : value) TW_TRY(CheckWritable(member, depth + 1, path));
-  return {};
-}
-
 Status CheckParameters(const Json& parameters, const std::string& path) {
   if (!parameters.is_object()) return FieldError(path, "must be a JSON Schema of an object");
-  TW_TRY(CheckWritable(parameters, 1, path));
   const auto type = parameters.find("type");
   if (type != parameters.end() && *type != "object")
     return FieldError(path, "must be a JSON Schema of type object");
-  return CheckNoPlaceholder(path, PythonJson(parameters));
+  return CheckValue(parameters, 1, path);
 }
 
 Status CheckTool(const ToolDefinition& tool, const std::string& path) {
@@ -52,11 +39,24 @@ Status CheckTool(const ToolDefinition& tool, const std::string& path) {
   TW_TRY(CheckNoPlaceholder(path + ".description", tool.description));
   TW_TRY(CheckParameters(tool.parameters, path + ".parameters"));
   if (!tool.as_given.is_object()) return {};
-  TW_TRY(CheckWritable(tool.as_given, 0, path));
-  return CheckNoPlaceholder(path, PythonJson(tool.as_given));
+  return CheckValue(tool.as_given, 0, path);
 }
 
 }  // namespace
+
+Status CheckValue(const Json& value, int depth, const std::string& path) {
+  if (depth > kMaxSchemaDepth)
+    return FieldError(path, fmt::format("nested more than {} deep", kMaxSchemaDepth));
+  if (value.is_number_float() && !std::isfinite(value.get<double>()))
+    return FieldError(path, "a number is not finite, which JSON cannot say");
+  if (value.is_string()) return CheckNoPlaceholder(path, value.get_ref<const std::string&>());
+  if (!value.is_structured()) return {};
+  for (const auto& [key, member] : value.items()) {
+    if (value.is_object()) TW_TRY(CheckNoPlaceholder(path, key));
+    TW_TRY(CheckValue(member, depth + 1, path));
+  }
+  return {};
+}
 
 Status CheckTools(std::span<const ToolDefinition> tools, const std::string& path) {
   for (size_t i = 0; i < tools.size(); ++i)
