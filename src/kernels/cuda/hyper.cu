@@ -12,7 +12,8 @@
 namespace thalweg::kernels::cuda {
 namespace {
 
-constexpr int kThreads = kRowJobThreads;
+constexpr int kThreads = 256;
+constexpr int kSiteThreads = 512;              // of the blocks of hyper_predict
 constexpr int kRowThreads = 512;               // that share a row
 constexpr int kRowsOfOne = 8, kMostRows = 16;  // a warp has more rows where there are many
 constexpr int64_t kJoinedRows = 64;            // up to which updates are finished on the way
@@ -20,7 +21,7 @@ constexpr int64_t kJoinedStreams = 4;
 // Rows of fn that a warp multiplies: fewer registers where a block should find room beside those of
 // the kernel in front.
 template <bool kJoined>
-constexpr int kMixesOf = kJoined ? kMixChunk / 3 : kMixChunk;
+constexpr int kMixesOf = kJoined ? kMixChunk / 3 : kMixChunk / 2;
 constexpr int64_t kMostShared = 6144, kMostUpdates = 12;  // of a row in shared memory
 
 __global__ void EmbedKernel(EmbedParams p) {
@@ -344,7 +345,7 @@ struct SharedRow {
     const float* mix = p.pre_in + row * kJoinedStreams;
     double squares = 0;
 #pragma unroll 1
-    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kThreads * 4) {
+    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kSiteThreads * 4) {
       if constexpr (kJoined) FinishAt(c);
       float4 sum = {};
 #pragma unroll 1
@@ -381,7 +382,7 @@ struct SharedRow {
     const auto mean = static_cast<float>(BlockSum(squares) / static_cast<double>(hidden));
     const float inverse = 1.0f / sqrtf(mean + p.norm_eps);
 #pragma unroll 1
-    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kThreads * 4) {
+    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kSiteThreads * 4) {
       auto x = *reinterpret_cast<const Piece<4>*>(update + c);
       const auto w = *reinterpret_cast<const Piece<4>*>(weight + c);
 #pragma unroll
@@ -395,7 +396,8 @@ struct SharedRow {
   __device__ void StoreStreams() const {
     auto* to = reinterpret_cast<uint4*>(u.finish.streams + row * kJoinedStreams * hidden);
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < kJoinedStreams * hidden / 8; i += kThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < kJoinedStreams * hidden / 8;
+         i += kSiteThreads) {
       to[i] = reinterpret_cast<const uint4*>(streams)[i];
     }
   }
@@ -431,7 +433,7 @@ __host__ __device__ int64_t PartsOf(const HyperPredictParams& p) {
 // Blocks of the segments first, `each` rows at a time, then those of the rows' inputs. Joined: the
 // update before is finished on the way.
 template <bool kJoined>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kSiteThreads)
     InputAndPartialsKernel(const __grid_constant__ HyperPredictParams p,
                            const __grid_constant__ Update update, int64_t each,
                            unsigned segment_blocks, float* partial, unsigned* readers) {
@@ -445,7 +447,7 @@ __global__ void __launch_bounds__(kThreads)
     return MakeOddInput(p, row, reinterpret_cast<BF16*>(shared_row));
   }
   const int64_t segments = SegmentsOf(p), parts = PartsOf<kJoined>(p);
-  const int64_t task = blockIdx.x * int64_t{kThreads / kWarp} + threadIdx.x / kWarp;
+  const int64_t task = blockIdx.x * int64_t{kSiteThreads / kWarp} + threadIdx.x / kWarp;
   const int64_t first = task / (segments * parts) * each;
   if (first < p.rows) {
     AddSegment<kJoined>(p, update, first, min(first + each, p.rows), task / parts % segments,
@@ -539,7 +541,7 @@ void HyperPredict(const HyperPredictParams& p) {
   const bool joined = update.finish.rows > 0;
   const int64_t tasks = SegmentsOf(p) * (joined ? PartsOf<true>(p) : PartsOf<false>(p));
   const int64_t all = base::CeilDiv(p.rows, each) * tasks;
-  const auto segment_blocks = Count(base::CeilDiv<int64_t>(all, kThreads / kWarp));
+  const auto segment_blocks = Count(base::CeilDiv<int64_t>(all, kSiteThreads / kWarp));
   const unsigned blocks = segment_blocks + Count(p.rows);
   const int64_t updates = update.combine.rows > 0 ? update.combine.topk + 1 : 1;
   const int64_t shared = FitsSharedRow(p) ? SharedRow::Bytes(p.hidden, updates) : p.hidden * 2;
@@ -547,8 +549,8 @@ void HyperPredict(const HyperPredictParams& p) {
   AllowShared(&queue, kernel, shared);
   {
     const BesideHeld beside(&queue);
-    LaunchEarly(&queue, kernel, blocks, kThreads, shared, p, update, each, segment_blocks, partial,
-                queue.readers());
+    LaunchEarly(&queue, kernel, blocks, kSiteThreads, shared, p, update, each, segment_blocks,
+                partial, queue.readers());
   }
   held.coefficients = p;
   held.partial = partial;

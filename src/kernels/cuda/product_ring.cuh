@@ -261,6 +261,12 @@ class RingConsumer {
 #pragma unroll 1
     for (int unit = begin; unit < end; unit += most) {
       WaitNext();
+      if (fp4_ && unit + S::kUnits <= end) {
+        MultiplyWholeSlot<kWidth>(mine, acc);
+        __syncwarp();
+        FreeHeld();
+        continue;
+      }
 #pragma unroll
       for (int u = 0; u < S::kUnits; ++u) {
         if (u >= most || unit + u >= end) break;
@@ -270,6 +276,23 @@ class RingConsumer {
       }
       __syncwarp();
       FreeHeld();
+    }
+  }
+
+  // All units of a slot of fp4: their codes are on the way before the first is turned.
+  template <int kWidth>
+  __device__ void MultiplyWholeSlot(uint32_t mine, float (&acc)[kWidth / 2]) const {
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    const int thread = static_cast<int>(threadIdx.x) % kWarp;
+    const uint32_t slab = slot_ + warp * L::kSlabBytes;
+    Fp4Lane lanes[S::kUnits];
+#pragma unroll
+    for (int u = 0; u < S::kUnits; ++u) lanes[u].LoadShared(slab + u * kFp4UnitBytes, thread);
+#pragma unroll
+    for (int u = 0; u < S::kUnits; ++u) {
+      uint32_t a[kUnitSteps][4];
+      lanes[u].Unpack(a);
+      MultiplyRows<kWidth>(a, slot_ + mine + u * kUnitCols * 2, acc);
     }
   }
 
