@@ -1,9 +1,10 @@
 // The ops of a layer that reuses another one's cache, at the released shapes, in one graph as a
 // step records them: what a layer takes, and how much less it takes without each of its ops.
 // Weights are random bits, four sets of them, which no cache holds; experts are chosen at random.
-#include <cstdlib>
-#include <cstring>
-#include <string>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "kernels/cuda/bench_kit.cuh"
 #include "kernels/cuda/bodies.h"
@@ -282,9 +283,18 @@ int main(int argc, char** argv) {
     return 1;
   }
   Bench bench;
-  for (int i = 1; i < argc; ++i) bench.Run(std::atoll(argv[i]));
-  if (argc < 2) {
-    for (const int64_t rows : {1, 8, 64}) bench.Run(rows);
+  std::vector<int64_t> batches;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view text = argv[i];
+    int64_t rows = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), rows);
+    if (read.ec != std::errc() || rows < 1 || rows > kMostRows) {
+      fmt::print("usage: cuda_layer_bench [rows up to {}]...\n", kMostRows);
+      return 2;
+    }
+    batches.push_back(rows);
   }
+  if (batches.empty()) batches = {1, 8, 64};
+  for (const int64_t rows : batches) bench.Run(rows);
   return 0;
 }
