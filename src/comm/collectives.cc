@@ -61,6 +61,7 @@ Status Communicator::AllToAll(std::span<const std::byte> out, std::span<const in
 
 // Everybody hears of everybody: nobody passes before the last has come.
 Status Communicator::Barrier(std::optional<Milliseconds> patience) {
+  TW_CHECK(on_host());
   const std::byte here{1};
   std::vector<std::byte> seen(static_cast<size_t>(size_));
   std::vector<Outgoing> out;

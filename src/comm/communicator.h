@@ -75,6 +75,7 @@ class Communicator {
   Status Sum(std::span<float> values, Accumulation accumulation = Accumulation::kFp32);
   Status Sum(std::span<double> values);
   Status Sum(std::span<int64_t> values);  // wraps
+  // Host memory only.
   Status Barrier(std::optional<Milliseconds> patience = std::nullopt);
 
   // Between two ranks, or any of them.

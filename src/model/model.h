@@ -18,6 +18,7 @@
 namespace thalweg::model {
 
 struct Weights;
+class ExpertParallel;
 
 // Whether weights are laid out anew at load for the backend (model/packing.h).
 enum class Repack {
@@ -40,6 +41,9 @@ struct ModelOptions {
   tensor::RowFormat window_format = tensor::RowFormat::kFp8E8M0;
   tensor::RowFormat main_format = tensor::RowFormat::kFp4E4M3;
   tensor::RowFormat index_format = tensor::RowFormat::kFp4E8M0;
+  // Routed experts over the ranks of a group (model/expert_parallel.h); not owned; null: this rank
+  // has all. Ranks go through every step together: one without work calls Idle.
+  ExpertParallel* expert_parallel = nullptr;
 };
 
 // Bytes by purpose, before anything is allocated. The draft module is counted where there is one.
@@ -144,6 +148,10 @@ class Model {
   // too many rows, logits of rows the decoder does not run), kOutOfRange (context length),
   // kResourceExhausted (cache blocks).
   Status Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe = nullptr);
+
+  // The step of a rank that has no rows while others of its group do: it computes their rows on its
+  // experts.
+  Status Idle();
 
   // Whether Launch can run a step that wants so many logits: on a device that runs beside the host.
   bool CanLaunch(int64_t logit_rows) const;

@@ -1,9 +1,11 @@
 // The mixture of experts of one layer (spec/model.md 2.6).
+#include "model/expert_parallel.h"
 #include "model/run.h"
 
 namespace thalweg::model {
+namespace {
 
-void MixExperts(Run& run, int layer) {
+void ChooseExperts(Run& run, int layer) {
   const checkpoint::Config& c = run.config();
   const MoeWeights& w = run.layer(layer).ffn;
   const bool draft = run.plan(layer).draft;
@@ -23,19 +25,34 @@ void MixExperts(Run& run, int layer) {
                   .weights = run.ws.expert_weights});
   Observe(run, layer, point::kRouterExperts, run.ws.experts, {run.rows(), topk});
   Observe(run, layer, point::kRouterWeights, run.ws.expert_weights, {run.rows(), topk});
-  run.ops().experts({.stream = run.stream(),
-                     .rows = run.rows(),
-                     .hidden = c.hidden_size,
-                     .inner = c.moe_intermediate_size,
-                     .topk = topk,
-                     .x = run.ws.normed_quantised,
-                     .chosen = run.ws.experts,
-                     .weights = run.ws.expert_weights,
-                     .experts = w.experts,
-                     .shared = w.shared,
-                     .swiglu_limit = c.swiglu_limit,
-                     .quantise = run.parts.options.activation_format,
-                     .out = run.ws.update});
+}
+
+}  // namespace
+
+void RunExperts(Run& run, int layer) {
+  const checkpoint::Config& c = run.config();
+  const MoeWeights& w = run.layer(layer).ffn;
+  const kernels::ExpertsParams params = {.stream = run.stream(),
+                                         .rows = run.rows(),
+                                         .hidden = c.hidden_size,
+                                         .inner = c.moe_intermediate_size,
+                                         .topk = c.TopExperts(run.plan(layer).draft),
+                                         .x = run.ws.normed_quantised,
+                                         .chosen = run.ws.experts,
+                                         .weights = run.ws.expert_weights,
+                                         .experts = w.experts,
+                                         .shared = w.shared,
+                                         .swiglu_limit = c.swiglu_limit,
+                                         .quantise = run.parts.options.activation_format,
+                                         .out = run.ws.update};
+  ExpertParallel* group = run.parts.options.expert_parallel;
+  if (group != nullptr && group->Covers(layer)) return group->Mix(layer, run.ops(), params);
+  run.ops().experts(params);
+}
+
+void MixExperts(Run& run, int layer) {
+  ChooseExperts(run, layer);
+  RunExperts(run, layer);
 }
 
 }  // namespace thalweg::model

@@ -54,6 +54,8 @@ struct Model::State {
   void FillUp(Run& run);
   void Body(Run& run, StepOutput* output);
   void Forward(Run& run);
+  void RunLayers(Run& run);
+  Status CheckExperts() const;
   void TapDrafter(Run& run);
   void Head(Run& run, StepOutput* output);
   // launch.cc: what is done behind a launched forward.

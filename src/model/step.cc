@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/expert_parallel.h"
 #include "model/state.h"
 
 namespace thalweg::model {
@@ -164,7 +165,24 @@ void Model::State::Forward(Run& run) {
                    .table = run.parts.weights.embed,
                    .streams = run.ws.streams,
                    .pre_mix = run.ws.pre_mix});
-  for (int layer = 0; layer < c.num_hidden_layers && run.rows() > 0; ++layer) RunLayer(run, layer);
+  RunLayers(run);
+}
+
+// Without rows, or when a layer drops all of them, nothing is left to do, but for ranks that share
+// experts: they go through every layer together.
+void Model::State::RunLayers(Run& run) {
+  const bool shares = parts.options.expert_parallel != nullptr;
+  for (int layer = 0; layer < run.config().num_hidden_layers; ++layer) {
+    if (run.rows() > 0) RunLayer(run, layer);
+    if (run.rows() == 0 && shares) RunExperts(run, layer);
+  }
+}
+
+Status Model::State::CheckExperts() const {
+  const ExpertParallel* group = parts.options.expert_parallel;
+  if (group == nullptr) return {};
+  if (!memory().host) return base::Unsupported("experts over several ranks need a host backend");
+  return group->status();
 }
 
 // The drafter's window rows of every row.
@@ -239,13 +257,25 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   State& s = *state_;
   TW_CHECK_EQ(s.results.under_way(), 0);
   TW_TRY(s.CheckStep(chunks));
+  TW_TRY(s.CheckExperts());
   s.Enqueue(chunks, probe, output);
   output->rows = LogitRowsOf(chunks);
   output->logits.resize(static_cast<size_t>(output->rows * config().vocab_size));
   s.results.FetchLogits(&output->logits);
   TW_TRY(s.memory().synchronize(s.stream()));
+  TW_TRY(s.CheckExperts());
   s.Commit(chunks);
   return {};
+}
+
+Status Model::Idle() {
+  State& s = *state_;
+  TW_TRY(s.CheckExperts());
+  s.workspace.Begin();
+  FillBatch({}, s.pool, s.parts.frequencies, &s.lists.batch);
+  Run run = s.MakeRun(nullptr);
+  s.RunLayers(run);
+  return s.CheckExperts();
 }
 
 Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe) {

@@ -81,6 +81,8 @@ struct Share {
   int64_t RowOf(int64_t i) const { return row != nullptr ? row[i] : i; }
 };
 
+bool HasShared(const ExpertsParams& p) { return p.shared.w1.rows > 0; }
+
 // What all threads of one call share. Rows of all experts lie one after the other, the shared
 // expert's last.
 struct ExpertWork {
@@ -97,7 +99,9 @@ struct ExpertWork {
     const bool shared = e == experts();
     const int64_t assigned = p.rows * p.topk;
     const int64_t first = shared ? assigned : groups.begin[e];
-    const Tiling tiling = {shared ? p.rows : groups.begin[e + 1] - first};
+    // A call without a shared network has no rows for it.
+    const int64_t shared_rows = HasShared(p) ? p.rows : 0;
+    const Tiling tiling = {shared ? shared_rows : groups.begin[e + 1] - first};
     uint32_t* inner_words = inner + first * routed_inner.Words();
     const uint32_t* x_words = x + first * routed_x.Words();
     if (shared) {
@@ -230,8 +234,8 @@ ExpertWork PrepareExperts(const ExpertsParams& p) {
       nullptr,
       TilesFor(routed.w1, kNumerics),
       TilesFor(routed.w2, kNumerics),
-      TilesFor(p.shared.w1, kNumerics),
-      TilesFor(p.shared.w2, kNumerics)};
+      TilesFor(HasShared(p) ? p.shared.w1 : routed.w1, kNumerics),
+      TilesFor(HasShared(p) ? p.shared.w2 : routed.w2, kNumerics)};
   const int64_t assigned = p.rows * p.topk;
   const auto words = [&](const TileFormat& routed_rows, const TileFormat& shared_rows) {
     return (assigned * routed_rows.Words() + p.rows * shared_rows.Words()) * 4;
@@ -253,7 +257,7 @@ bool AllHavePanels(const ExpertsParams& p) {
       return false;
     }
   }
-  return has(p.shared);
+  return !HasShared(p) || has(p.shared);
 }
 
 // Threads split channels, not experts: each walks the experts in the same order, none has more to

@@ -90,6 +90,15 @@ Assignment RowsOf(const ExpertsParams& p, int32_t expert) {
   return out;
 }
 
+void AddShared(const ExpertsParams& p, std::vector<float>* sum) {
+  if (p.shared.w1.rows == 0) return;
+  std::vector<float> x(sum->size());
+  std::vector<BF16> y;
+  Widen(p.x, p.rows * p.hidden, x.data());
+  RunExpert(p, p.shared, x, std::vector<float>(static_cast<size_t>(p.rows), 1.0f), &y);
+  for (size_t i = 0; i < sum->size(); ++i) (*sum)[i] += ToFloat(y[i]);
+}
+
 }  // namespace
 
 void Gate(const GateParams& p) {
@@ -116,10 +125,8 @@ void Experts(const ExpertsParams& p) {
         row[c] += ToFloat(y[i * static_cast<size_t>(p.hidden) + static_cast<size_t>(c)]);
     }
   }
-  std::vector<float> x(static_cast<size_t>(p.rows * p.hidden));
-  Widen(p.x, p.rows * p.hidden, x.data());
-  RunExpert(p, p.shared, x, std::vector<float>(static_cast<size_t>(p.rows), 1.0f), &y);
-  for (size_t i = 0; i < sum.size(); ++i) p.out[i] = tensor::ToBF16(sum[i] + ToFloat(y[i]));
+  AddShared(p, &sum);
+  for (size_t i = 0; i < sum.size(); ++i) p.out[i] = tensor::ToBF16(sum[i]);
 }
 
 }  // namespace thalweg::kernels::reference

@@ -1,0 +1,198 @@
+#include "comm/cuda/nccl_rank.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "comm/backoff.h"
+#include "comm/cuda/nccl_library.h"
+
+namespace thalweg::comm {
+namespace {
+
+constexpr Milliseconds kMostStart{60'000};
+constexpr uint64_t kPollsPerLook = 64;
+
+Status CudaStatus(cudaError_t code, std::string_view call) {
+  if (code == cudaSuccess) return {};
+  return base::IoError(fmt::format("{}: {}", call, cudaGetErrorString(code)));
+}
+
+// What one rank owns of the device and of NCCL.
+struct Handles {
+  const NcclLibrary* nccl = nullptr;
+  ncclComm_t group = nullptr;
+  cudaStream_t stream = nullptr;
+  std::array<cudaEvent_t, kMostPending> done = {};
+
+  Handles() = default;
+  Handles(const Handles&) = delete;
+  Handles& operator=(const Handles&) = delete;
+  ~Handles() {
+    Abort();
+    for (const cudaEvent_t event : done)
+      if (event != nullptr) cudaEventDestroy(event);
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+
+  // Ends what is on its way; afterwards nobody touches buffers.
+  void Abort() {
+    if (group != nullptr) nccl->abort(group);
+    group = nullptr;
+  }
+  // In progress is no error: the group does not block.
+  Status Check(ncclResult_t code, std::string_view call) const {
+    if (code == ncclSuccess || code == ncclInProgress) return {};
+    return base::IoError(fmt::format("{}: {}", call, nccl->error_string(code)));
+  }
+  // The state of what NCCL does in the background.
+  Result<bool> Ready() const {
+    ncclResult_t state = ncclSuccess;
+    TW_TRY(Check(nccl->async_error(group, &state), "ncclCommGetAsyncError"));
+    TW_TRY(Check(state, "NCCL"));
+    return state == ncclSuccess;
+  }
+
+  Status Open(Communicator* control, int device) {
+    TW_ASSIGN(nccl, LoadNccl());
+    TW_TRY(CudaStatus(cudaSetDevice(device), fmt::format("cudaSetDevice({})", device)));
+    TW_TRY(CudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                      "cudaStreamCreateWithFlags"));
+    for (cudaEvent_t& event : done)
+      TW_TRY(CudaStatus(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                        "cudaEventCreateWithFlags"));
+    return Start(control);
+  }
+
+  Status Start(Communicator* control) {
+    ncclUniqueId id = {};
+    if (control->rank() == 0) TW_TRY(Check(nccl->get_unique_id(&id), "ncclGetUniqueId"));
+    TW_TRY(control->Broadcast(0, std::as_writable_bytes(std::span(&id, 1))));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    TW_TRY(Check(nccl->init_rank(&group, control->size(), id, control->rank(), &config),
+                 "ncclCommInitRankConfig"));
+    return WaitUntilReady(control, kMostStart);
+  }
+
+  Status WaitUntilReady(Communicator* control, Milliseconds most) const {
+    const Clock::time_point began = Clock::now();
+    Backoff backoff(began);
+    while (true) {
+      TW_ASSIGN(const bool ready, Ready());
+      if (ready) return {};
+      const Clock::time_point now = Clock::now();
+      if (backoff.TimeToLook(now)) TW_TRY(control->Check());
+      if (now - began > most) return base::IoError("NCCL does not become ready: a rank is missing");
+      backoff.Pause(now);
+    }
+  }
+};
+
+class NcclRank final : public Communicator {
+ public:
+  NcclRank(Communicator* control, int device, std::unique_ptr<Handles> handles)
+      : Communicator(control->rank(), control->size(), OnlyPatience(control->limits())),
+        control_(control),
+        device_(device),
+        handles_(std::move(handles)) {}
+
+  bool on_host() const override { return false; }
+
+ protected:
+  void CopyToSelf(std::span<std::byte> to, std::span<const std::byte> from) override {
+    cudaSetDevice(device_);
+    copied_ = CudaStatus(cudaMemcpyAsync(to.data(), from.data(), from.size(),
+                                         cudaMemcpyDeviceToDevice, handles_->stream),
+                         "cudaMemcpyAsync");
+  }
+
+  Status Post(int slot, const Movement& movement) override {
+    TW_TRY(copied_);
+    TW_TRY(CudaStatus(cudaSetDevice(device_), "cudaSetDevice"));
+    TW_TRY(Enqueue(movement));
+    TW_TRY(handles_->WaitUntilReady(control_, limits().patience));
+    waits_for_[static_cast<size_t>(slot)] = SomePeer(movement);
+    return CudaStatus(cudaEventRecord(Done(slot), handles_->stream), "cudaEventRecord");
+  }
+
+  Result<bool> Poll(int slot) override {
+    const cudaError_t state = cudaEventQuery(Done(slot));
+    if (state == cudaSuccess) return true;
+    if (state != cudaErrorNotReady) return CudaStatus(state, "cudaEventQuery");
+    TW_TRY(handles_->Ready().status());
+    // A loss of the group on the host is one of this group.
+    if (++polls_ % kPollsPerLook == 0) TW_TRY(control_->Check());
+    return false;
+  }
+
+  // The stream does not tell which of its messages is late.
+  int WaitsFor(int slot) override { return waits_for_[static_cast<size_t>(slot)]; }
+
+  void Abandon(int /*slot*/) override { handles_->Abort(); }
+
+  void Say(const Pulse& pulse) override {
+    if (pulse.health == Health::kFailed || pulse.health == Health::kLostRank)
+      control_->Fail(base::IoError(std::string(pulse.Text())));
+  }
+
+  // Poll asks the group on the host.
+  void Hear(Liveness* liveness, Clock::time_point now) override {
+    for (int r = 0; r < size(); ++r) liveness->Heard(r, {}, now);
+  }
+
+ private:
+  static Limits OnlyPatience(Limits limits) {
+    limits.silence = Milliseconds(0);
+    return limits;
+  }
+  cudaEvent_t Done(int slot) const { return handles_->done[static_cast<size_t>(slot)]; }
+
+  static int SomePeer(const Movement& movement) {
+    if (!movement.in.empty()) return movement.in.front().from;
+    return movement.out.empty() ? -1 : movement.out.front().to;
+  }
+
+  Status Enqueue(const Movement& movement) {
+    const NcclLibrary& nccl = *handles_->nccl;
+    TW_TRY(handles_->Check(nccl.group_start(), "ncclGroupStart"));
+    for (const Incoming& m : movement.in)
+      TW_TRY(handles_->Check(nccl.receive(m.bytes.data(), m.bytes.size(), ncclUint8, m.from,
+                                          handles_->group, handles_->stream),
+                             "ncclRecv"));
+    for (const Outgoing& m : movement.out)
+      TW_TRY(handles_->Check(nccl.send(m.bytes.data(), m.bytes.size(), ncclUint8, m.to,
+                                       handles_->group, handles_->stream),
+                             "ncclSend"));
+    return handles_->Check(nccl.group_end(), "ncclGroupEnd");
+  }
+
+  Communicator* control_;
+  int device_;
+  std::unique_ptr<Handles> handles_;
+  std::array<int, kMostPending> waits_for_ = {};
+  Status copied_;
+  uint64_t polls_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Communicator>> MakeNcclRank(Communicator* control, int device) {
+  auto handles = std::make_unique<Handles>();
+  Status status = handles->Open(control, device);
+  if (!status.ok()) {
+    // The others wait for this rank in the same place.
+    control->Fail(status);
+    return status;
+  }
+  return std::unique_ptr<Communicator>(
+      std::make_unique<NcclRank>(control, device, std::move(handles)));
+}
+
+int GpuCount() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
+}  // namespace thalweg::comm

@@ -1,0 +1,263 @@
+#include "model/expert_parallel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "tensor/row_format.h"
+
+namespace thalweg::model {
+namespace {
+
+using kernels::ExpertsParams;
+using parallel::DispatchCounts;
+using parallel::DispatchPlan;
+using tensor::BF16;
+
+// What a rank says to another before its rows.
+struct Announcement {
+  int32_t layer = 0;
+  DispatchCounts counts;
+};
+
+// Parts of a buffer, one for each rank, as messages.
+template <typename Message, typename Byte>
+std::vector<Message> MessagesOf(std::span<Byte> whole, const std::vector<int64_t>& bytes) {
+  std::vector<Message> messages;
+  size_t begin = 0;
+  for (size_t r = 0; r < bytes.size(); ++r) {
+    messages.push_back({static_cast<int>(r), whole.subspan(begin, static_cast<size_t>(bytes[r]))});
+    begin += static_cast<size_t>(bytes[r]);
+  }
+  return messages;
+}
+
+std::vector<int64_t> MessageSizes(const std::vector<DispatchCounts>& counts, int64_t row_bytes) {
+  std::vector<int64_t> sizes;
+  for (const DispatchCounts& c : counts) sizes.push_back(parallel::MessageBytes(c, row_bytes));
+  return sizes;
+}
+
+std::vector<int64_t> ResultSizes(const std::vector<DispatchCounts>& counts, int64_t hidden) {
+  std::vector<int64_t> sizes;
+  for (const DispatchCounts& c : counts)
+    sizes.push_back(c.entries * hidden * static_cast<int64_t>(sizeof(BF16)));
+  return sizes;
+}
+
+size_t Sum(const std::vector<int64_t>& sizes) {
+  return static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
+}
+
+// The rows as the codes and scales that they are already.
+void EncodeRows(const ExpertsParams& p, int64_t row_bytes, std::vector<std::byte>* payload) {
+  payload->resize(static_cast<size_t>(p.rows * row_bytes));
+  for (int64_t r = 0; r < p.rows; ++r)
+    tensor::EncodeRow(p.quantise, p.x + r * p.hidden, p.hidden,
+                      reinterpret_cast<uint8_t*>(payload->data()) + r * row_bytes);
+}
+
+void DecodeRow(const ExpertsParams& p, const std::byte* row, std::vector<float>* wide, BF16* out) {
+  wide->resize(static_cast<size_t>(p.hidden));
+  tensor::DecodeRow(p.quantise, reinterpret_cast<const uint8_t*>(row), p.hidden, wide->data());
+  for (int64_t c = 0; c < p.hidden; ++c) out[c] = tensor::ToBF16((*wide)[static_cast<size_t>(c)]);
+}
+
+// The shared expert alone: out [rows, hidden].
+void RunShared(const kernels::Ops& ops, const ExpertsParams& p, std::vector<BF16>* out) {
+  out->resize(static_cast<size_t>(p.rows * p.hidden));
+  if (p.rows == 0) return;
+  ExpertsParams shared = p;
+  shared.topk = 0;
+  shared.experts = {};
+  shared.out = out->data();
+  ops.experts(shared);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ExpertParallel>> ExpertParallel::Make(comm::Communicator* group,
+                                                             parallel::Placement placement) {
+  TW_TRY(parallel::CheckPlacement(placement));
+  if (placement.shape.ranks != group->size())
+    return base::InvalidArgument(fmt::format("a placement for {} ranks, there are {}",
+                                             placement.shape.ranks, group->size()));
+  return std::unique_ptr<ExpertParallel>(new ExpertParallel(group, std::move(placement)));
+}
+
+ExpertParallel::ExpertParallel(comm::Communicator* group, parallel::Placement placement)
+    : group_(group), placement_(std::move(placement)) {
+  MakeTables();
+  Forget();
+}
+
+void ExpertParallel::MakeTables() {
+  tables_.clear();
+  for (const auto& layer : placement_.layers) tables_.emplace_back(layer, placement_.shape.experts);
+}
+
+Status ExpertParallel::Switch(parallel::Placement placement) {
+  TW_TRY(parallel::CheckPlacement(placement));
+  if (!(placement.shape == placement_.shape) || placement.layers.size() != placement_.layers.size())
+    return base::InvalidArgument("the placement has another shape");
+  placement_ = std::move(placement);
+  MakeTables();
+  return {};
+}
+
+void ExpertParallel::Forget() {
+  counts_ =
+      parallel::NoCounts(static_cast<int64_t>(placement_.layers.size()), placement_.shape.experts);
+  bytes_ = {};
+}
+
+void ExpertParallel::Mix(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
+  TW_CHECK(Covers(layer));
+  if (status_.ok()) status_ = Exchange(layer, ops, params);
+  if (!status_.ok()) std::fill_n(params.out, params.rows * params.hidden, BF16{});
+}
+
+Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
+  TW_CHECK(params.experts.size() == static_cast<size_t>(placement_.shape.experts));
+  const auto chosen = std::span(params.chosen, static_cast<size_t>(params.rows * params.topk));
+  const DispatchPlan plan =
+      parallel::PlanDispatch({params.rows, params.topk, chosen, group_->rank(), 0},
+                             tables_[static_cast<size_t>(layer)], placement_.shape);
+  Count(layer, params, plan);
+  TW_TRY(SendCounts(layer, parallel::CountsOf(plan)));
+  TW_TRY(SendRows(plan, ops, params));
+  TW_TRY(ReadRows(tensor::RowBytes(params.quantise, params.hidden)));
+  RunReceived(layer, ops, params);
+  TW_TRY(ReturnResults(plan, params.hidden));
+  Combine(plan, params);
+  return {};
+}
+
+void ExpertParallel::Count(int layer, const ExpertsParams& params, const DispatchPlan& plan) {
+  if (layer == 0) counts_.rows += params.rows;
+  auto& of_layer = counts_.layers[static_cast<size_t>(layer)];
+  for (int64_t i = 0; i < params.rows * params.topk; ++i)
+    ++of_layer[static_cast<size_t>(params.chosen[i])];
+  const parallel::EpBytes bytes = parallel::PlannedBytes(
+      plan, group_->rank(), params.hidden, tensor::RowBytes(params.quantise, params.hidden));
+  bytes_.dispatch += bytes.dispatch;
+  bytes_.combine += bytes.combine;
+}
+
+// What comes next, and of which layer.
+Status ExpertParallel::SendCounts(int layer, const std::vector<DispatchCounts>& counts) {
+  const auto ranks = static_cast<size_t>(group_->size());
+  std::vector<Announcement> out, in(ranks);
+  for (const DispatchCounts& c : counts) out.push_back({layer, c});
+  const std::vector<int64_t> each(ranks, sizeof(Announcement));
+  TW_TRY(group_->AllToAll(std::as_bytes(std::span(out)), each,
+                          std::as_writable_bytes(std::span(in)), each));
+  in_counts_.clear();
+  for (size_t r = 0; r < ranks; ++r) {
+    if (in[r].layer != layer)
+      return base::Internal(fmt::format("rank {} is in layer {} where rank {} is in layer {}", r,
+                                        in[r].layer, group_->rank(), layer));
+    if (in[r].counts.rows < 0 || in[r].counts.entries < 0)
+      return base::Internal(fmt::format("rank {} announces fewer rows than none", r));
+    in_counts_.push_back(in[r].counts);
+  }
+  return {};
+}
+
+// The shared expert runs while rows are on their way.
+Status ExpertParallel::SendRows(const DispatchPlan& plan, const kernels::Ops& ops,
+                                const ExpertsParams& params) {
+  const std::vector<DispatchCounts> counts = parallel::CountsOf(plan);
+  const int64_t row_bytes = tensor::RowBytes(params.quantise, params.hidden);
+  const auto out_bytes = MessageSizes(counts, row_bytes);
+  const auto in_bytes = MessageSizes(in_counts_, row_bytes);
+  sent_.resize(Sum(out_bytes));
+  received_.resize(Sum(in_bytes));
+  EncodeRows(params, row_bytes, &payload_);
+  const auto weights = std::span(params.weights, static_cast<size_t>(params.rows * params.topk));
+  auto begin = std::span(sent_);
+  for (int r = 0; r < group_->size(); ++r) {
+    parallel::WriteMessage(plan, r, payload_, row_bytes, weights, params.topk, begin);
+    begin = begin.subspan(static_cast<size_t>(out_bytes[static_cast<size_t>(r)]));
+  }
+  const auto out = MessagesOf<comm::Outgoing>(std::span<const std::byte>(sent_), out_bytes);
+  const auto in = MessagesOf<comm::Incoming>(std::span(received_), in_bytes);
+  TW_ASSIGN(const comm::Ticket ticket, group_->Begin({comm::Operation::kAllToAll, out, in}));
+  RunShared(ops, params, &shared_);
+  return group_->Finish(ticket);
+}
+
+Status ExpertParallel::ReadRows(int64_t row_bytes) {
+  rows_ = {};
+  auto left = std::span<const std::byte>(received_);
+  for (const DispatchCounts& counts : in_counts_) {
+    const auto bytes = static_cast<size_t>(parallel::MessageBytes(counts, row_bytes));
+    TW_TRY(parallel::ReadMessage(left.first(bytes), counts, row_bytes,
+                                 placement_.shape.slots_per_rank, &rows_));
+    left = left.subspan(bytes);
+  }
+  return {};
+}
+
+// Every pair of a row and an expert as a row of its own, with that expert alone: results [pairs,
+// hidden].
+void ExpertParallel::RunReceived(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
+  const auto pairs = static_cast<int64_t>(rows_.pairs.size());
+  results_.resize(static_cast<size_t>(pairs * params.hidden));
+  if (pairs == 0) return;
+  x_.resize(results_.size());
+  std::vector<float> wide, weights;
+  std::vector<int32_t> slots;
+  for (int64_t i = 0; i < pairs; ++i) {
+    const parallel::ReceivedPair& pair = rows_.pairs[static_cast<size_t>(i)];
+    DecodeRow(params, rows_.payload[static_cast<size_t>(pair.row)], &wide,
+              x_.data() + i * params.hidden);
+    slots.push_back(pair.local_slot);
+    weights.push_back(pair.weight);
+  }
+  const int64_t first = group_->rank() * placement_.shape.slots_per_rank;
+  std::vector<kernels::FeedForward> local;
+  for (int64_t s = 0; s < placement_.shape.slots_per_rank; ++s) {
+    const auto& experts = placement_.layers[static_cast<size_t>(layer)];
+    local.push_back(params.experts[static_cast<size_t>(experts[static_cast<size_t>(first + s)])]);
+  }
+  ExpertsParams mine = params;
+  mine.rows = pairs;
+  mine.topk = 1;
+  mine.x = x_.data();
+  mine.chosen = slots.data();
+  mine.weights = weights.data();
+  mine.experts = local;
+  mine.shared = {};
+  mine.out = results_.data();
+  ops.experts(mine);
+}
+
+Status ExpertParallel::ReturnResults(const DispatchPlan& plan, int64_t hidden) {
+  const auto out_bytes = ResultSizes(in_counts_, hidden);
+  const auto in_bytes = ResultSizes(parallel::CountsOf(plan), hidden);
+  returned_.resize(Sum(in_bytes) / sizeof(BF16));
+  return group_->AllToAll(std::as_bytes(std::span(results_)), out_bytes,
+                          std::as_writable_bytes(std::span(returned_)), in_bytes);
+}
+
+void ExpertParallel::Combine(const DispatchPlan& plan, const ExpertsParams& p) {
+  std::vector<float> sum(static_cast<size_t>(p.hidden));
+  for (int64_t row = 0; row < p.rows; ++row) {
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    for (int64_t k = 0; k < p.topk; ++k) {
+      const int32_t at = plan.returned_at[static_cast<size_t>(row * p.topk + k)];
+      const BF16* result = returned_.data() + at * p.hidden;
+      for (int64_t c = 0; c < p.hidden; ++c)
+        sum[static_cast<size_t>(c)] += tensor::ToFloat(result[c]);
+    }
+    for (int64_t c = 0; c < p.hidden; ++c) {
+      const float shared = tensor::ToFloat(shared_[static_cast<size_t>(row * p.hidden + c)]);
+      p.out[row * p.hidden + c] = tensor::ToBF16(sum[static_cast<size_t>(c)] + shared);
+    }
+  }
+}
+
+}  // namespace thalweg::model

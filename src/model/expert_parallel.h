@@ -1,0 +1,72 @@
+// The routed experts of a layer over the ranks of a group (spec/model.md 2.6, spec/decoding.md 7.2;
+// report.md 9.11): every rank calls Mix for every layer of every step, with its own rows or none.
+// A row travels once to each rank that has one of its experts, as the codes and scales that it is
+// quantised to already; each result comes back as the bf16 that the expert gives; the sum is made
+// at home, in fp32, in the order of the row's slots. So neither the number of ranks, nor where
+// experts lie, nor which replica is taken, changes a bit.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "kernels/ops.h"
+#include "parallel/dispatch.h"
+#include "parallel/placement.h"
+#include "parallel/statistics.h"
+
+namespace thalweg::model {
+
+class ExpertParallel {
+ public:
+  // The group outlives this. The placement covers the layers [0, placement.layers.size()) of the
+  // model, for as many ranks as the group has; the layers of drafts, whose experts are few, lie on
+  // every rank. Errors: a placement that is not whole or for another number of ranks.
+  static Result<std::unique_ptr<ExpertParallel>> Make(comm::Communicator* group,
+                                                      parallel::Placement placement);
+
+  bool Covers(int layer) const { return layer < static_cast<int>(tables_.size()); }
+
+  // In place of ops.experts(params): params.experts are all of the layer's; those that lie on other
+  // ranks are not read. Host memory. After an error of the group, which status() returns, it writes
+  // zeros and asks nobody any more.
+  void Mix(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  // ok, or the first error.
+  const Status& status() const { return status_; }
+
+  // Other places for the same experts, between two steps, on all ranks.
+  Status Switch(parallel::Placement placement);
+
+  // Rows of this rank by layer and expert, and what was sent, since the beginning or Forget.
+  const parallel::ExpertCounts& counts() const { return counts_; }
+  const parallel::EpBytes& bytes() const { return bytes_; }
+  void Forget();
+
+ private:
+  ExpertParallel(comm::Communicator* group, parallel::Placement placement);
+  void MakeTables();
+  void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
+  Status Exchange(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  Status SendCounts(int layer, const std::vector<parallel::DispatchCounts>& counts);
+  Status SendRows(const parallel::DispatchPlan& plan, const kernels::Ops& ops,
+                  const kernels::ExpertsParams& params);
+  Status ReadRows(int64_t row_bytes);
+  void RunReceived(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  Status ReturnResults(const parallel::DispatchPlan& plan, int64_t hidden);
+  void Combine(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& params);
+
+  comm::Communicator* group_;
+  parallel::Placement placement_;
+  std::vector<parallel::ReplicaTable> tables_;  // [layers]
+  parallel::ExpertCounts counts_;
+  parallel::EpBytes bytes_;
+  Status status_;
+
+  // Of the layer under way.
+  std::vector<parallel::DispatchCounts> in_counts_;  // [ranks]
+  std::vector<std::byte> payload_, sent_, received_;
+  parallel::ReceivedRows rows_;
+  std::vector<tensor::BF16> x_, results_, returned_, shared_;
+};
+
+}  // namespace thalweg::model
