@@ -64,7 +64,8 @@ export class Settings {
 
   // Shows what the server found wrong where it was entered; whether there is such a field.
   showServerError({message, param}) {
-    const name = param?.startsWith("tools") ? "tools" : param?.startsWith("response_format") ? "schema" : "";
+    const schema = param?.startsWith("response_format") || (!param && /^schema\b/.test(message));
+    const name = schema ? "schema" : param?.startsWith("tools") ? "tools" : "";
     if (!name || !this.#text(name)) return false;
     this.#setError(name, message);
     return true;
