@@ -11,11 +11,22 @@ needed=(
   "- libpcre2-dev" "- libre2-dev" "- libgtest-dev" "- libssl-dev" "- libcurl4-openssl-dev" "- libopenmpi-dev" "mpirun openmpi-bin" "- libboost-dev"
   "python3 python3" "- python3-dev" "- python3-venv" "- pybind11-dev"
   "- json-schema-test-suite" "- libtest-json-schema-acceptance-perl" "- python3-jsonschema"
+  "curl curl" "node nodejs" "npm npm" "promtool prometheus"
 )
 needed_dev=(
   "clang++-16 clang-16" "- libclang-rt-16-dev" "clang-format clang-format"
-  "clang-tidy-16 clang-tidy-16" "ccache ccache" "node nodejs" "npm npm"
+  "clang-tidy-16 clang-tidy-16" "ccache ccache"
 )
+
+# Clients of other people, for tests of the server; without them those tests are left out.
+install_clients() {
+  local clients
+  clients=$(dirname "$0")/../tests/clients
+  if [ -d "$clients/node_modules/openai" ] || ! command -v npm > /dev/null; then return; fi
+  echo "setup: installing the clients of tests/clients with npm"
+  npm --prefix "$clients" ci --no-audit --no-fund --ignore-scripts --omit=dev < /dev/null \
+    || echo "setup: npm failed; tests of other people's clients are left out" >&2
+}
 
 case "${1:-}" in
   "") ;;
@@ -42,7 +53,10 @@ for entry in "${needed[@]}"; do
   case "$installed" in *" $package "*) continue ;; esac
   missing+=("$package")
 done
-[ ${#missing[@]} -gt 0 ] || exit 0
+if [ ${#missing[@]} -eq 0 ]; then
+  install_clients
+  exit 0
+fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -58,3 +72,4 @@ apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
   -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 "${apt[@]}" update < /dev/null
 "${apt[@]}" install -y --no-install-recommends "${missing[@]}" < /dev/null
+install_clients

@@ -12,6 +12,7 @@
 #include "tools/bench_model.h"
 #include "tools/bench_sampling.h"
 #include "tools/bench_scheduler.h"
+#include "tools/bench_serve.h"
 #include "tools/bench_serving.h"
 #include "tools/bench_spec.h"
 #include "tools/bench_tokenizer.h"
@@ -158,11 +159,11 @@ struct Part {
 };
 
 constexpr std::array kParts = {
-    Part{"kernel", BenchKernelOf, false},         Part{"tokenizer", BenchTokenizerOf, true},
-    Part{"kernels", BenchKernelsOf, true},        Part{"model", BenchModelOf, true},
-    Part{"sampling", BenchSamplingOf, false},     Part{"scheduler", BenchSchedulerOf, false},
-    Part{"throughput", BenchThroughputOf, false}, Part{"latency", BenchLatencyOf, false},
-    Part{"spec", bench::BenchSpecCommand, false}};
+    Part{"kernel", BenchKernelOf, false},           Part{"tokenizer", BenchTokenizerOf, true},
+    Part{"kernels", BenchKernelsOf, true},          Part{"model", BenchModelOf, true},
+    Part{"sampling", BenchSamplingOf, false},       Part{"scheduler", BenchSchedulerOf, false},
+    Part{"throughput", BenchThroughputOf, false},   Part{"latency", BenchLatencyOf, false},
+    Part{"serve", bench::BenchServeCommand, false}, Part{"spec", bench::BenchSpecCommand, false}};
 
 Status UnknownPart(std::string_view name) {
   std::vector<std::string_view> names;
@@ -254,6 +255,7 @@ std::vector<OptionRow> Rows() {
        .fallback = "6144,129280",
        .value_name = "N,N,..."});
   for (OptionRow& row : bench::LoadOptions::Rows()) add(std::move(row));
+  for (OptionRow& row : bench::ServeRows()) add(std::move(row));
   for (OptionRow& row : engine::EngineOptions::Rows()) add(std::move(row));
   for (OptionRow& row : bench::BenchSpecRows()) add(std::move(row));
   add({.name = "json", .kind = OptionKind::kFlag, .help = "print JSON"});
@@ -263,21 +265,22 @@ std::vector<OptionRow> Rows() {
 }  // namespace
 
 Command BenchCommand() {
-  return {.name = "bench",
-          .about =
-              "Measure this machine: tokenizer, kernels, model, sampling, scheduler, and an engine "
-              "under load",
-          .options = Rows(),
-          .positionals =
-              {.name = "PART",
-               .help = "tokenizer, kernel (one op against this machine's ceilings), kernels "
-                       "(all backends at the same products), model, sampling (a row of "
-                       "logits to its token), scheduler (time of a step "
-                       "of the control plane), throughput or latency (an engine under load), spec "
-                       "(what speculation brings)",
-               .least = 0,
-               .most = 1},
-          .run = Bench};
+  return {
+      .name = "bench",
+      .about =
+          "Measure this machine: tokenizer, kernels, model, sampling, scheduler, and an engine "
+          "under load",
+      .options = Rows(),
+      .positionals = {.name = "PART",
+                      .help =
+                          "tokenizer, kernel (one op against this machine's ceilings), kernels "
+                          "(all backends at the same products), model, sampling (a row of "
+                          "logits to its token), scheduler (time of a step "
+                          "of the control plane), throughput or latency (an engine under load), "
+                          "serve (a server under load), spec (what speculation brings)",
+                      .least = 0,
+                      .most = 1},
+      .run = Bench};
 }
 
 }  // namespace thalweg::tools

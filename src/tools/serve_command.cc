@@ -28,6 +28,7 @@ std::vector<OptionRow> Rows() {
   std::vector<OptionRow> rows = server::ServerOptions::Rows();
   for (OptionRow& row : engine::EngineOptions::Rows()) {
     if (row.name == "model") row.help += "; fake:FILE: answers from a script (docs/server.md)";
+    if (row.name == "log-level") row.fallback = "info";  // where it listens, how memory is divided
     rows.push_back(std::move(row));
   }
   return rows;

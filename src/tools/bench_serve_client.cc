@@ -1,0 +1,74 @@
+#include "tools/bench_serve_client.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace thalweg::tools::bench {
+namespace {
+
+constexpr size_t kErrorBytes = 200;  // that are kept of a text
+
+// The number behind `name`, or -1.
+int64_t NumberBehind(std::string_view text, std::string_view name) {
+  const size_t at = text.find(name);
+  if (at == std::string_view::npos) return -1;
+  int64_t value = -1;
+  const char* begin = text.data() + at + name.size();
+  std::from_chars(begin, text.data() + text.size(), value);
+  return value;
+}
+
+}  // namespace
+
+void AnswerReader::TakeHeader(std::string_view line) {
+  if (line.starts_with("HTTP/1.1 ")) {
+    if (!line.starts_with("HTTP/1.1 200")) error_ = line.substr(9);
+    return;
+  }
+  if (line.starts_with("Transfer-Encoding: chunked")) chunked_ = true;
+  if (line.starts_with("Content-Length: "))
+    length_ = static_cast<size_t>(std::max<int64_t>(NumberBehind(line, ": "), 0));
+}
+
+void AnswerReader::TakeData(std::string_view data) {
+  if (data.starts_with("{\"error\"")) error_ = data.substr(0, kErrorBytes);
+  const size_t text = data.find("\"text\":\"");
+  if (text != std::string_view::npos && data.substr(text + 8, 1) != "\"") ++new_events_;
+  tokens_ = std::max(tokens_, NumberBehind(data, "\"completion_tokens\":"));
+}
+
+// Whether it was the last one.
+bool AnswerReader::TakeLine(std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (in_head_) {
+    in_head_ = !line.empty();
+    if (in_head_) TakeHeader(line);
+    return false;
+  }
+  if (line.starts_with("data: ")) TakeData(line.substr(6));
+  return line == "0";
+}
+
+bool AnswerReader::TakeBody() {
+  if (pending_.size() < length_) return false;
+  if (error_.empty()) TakeData(pending_);
+  return true;
+}
+
+bool AnswerReader::Push(std::string_view bytes) {
+  new_events_ = 0;
+  pending_ += bytes;
+  size_t begin = 0;
+  bool last = false;
+  while (!last && (in_head_ || chunked_)) {
+    const size_t end = pending_.find('\n', begin);
+    if (end == std::string::npos) break;
+    last = TakeLine(std::string_view(pending_).substr(begin, end - begin));
+    begin = end + 1;
+  }
+  pending_.erase(0, begin);
+  if (in_head_) return false;
+  return chunked_ ? last && pending_.ends_with("\r\n") : TakeBody();
+}
+
+}  // namespace thalweg::tools::bench
