@@ -18,12 +18,13 @@ DraftPlanner::DraftPlanner(CostTable costs, PlannerOptions options)
     : costs_(std::move(costs)),
       options_(std::move(options)),
       shift_(options_.slots),
-      typical_(options_.slots) {
+      typical_(options_.slots, SurvivalRecord::kTypicalShare) {
   TW_CHECK(options_.slots >= 1);
 }
 
 void DraftPlanner::Begin(uint64_t sequence) {
-  TW_CHECK(records_.emplace(sequence, Record{.survival = typical_, .life = ++lives_}).second);
+  TW_CHECK(records_.emplace(sequence, Record{.survival = typical_.ForSequence(), .life = ++lives_})
+               .second);
 }
 
 void DraftPlanner::End(uint64_t sequence) { records_.erase(sequence); }

@@ -36,6 +36,7 @@ class Traffic {
     blocks_.emplace_back();
     planner_.Begin(acceptance_.size());
   }
+  void SetAll(double acceptance) { acceptance_.assign(acceptance_.size(), acceptance); }
   void Keep(size_t count) {
     while (acceptance_.size() > count) {
       planner_.End(acceptance_.size());
@@ -158,6 +159,24 @@ TEST(DraftPlanner, StopsForALoadAndComesBack) {
   traffic.Reset();
   for (int i = 0; i < 50; ++i) traffic.Step();
   EXPECT_GT(traffic.Gain(), 1.5);
+}
+
+// Drafting costs a third of a step here, rows next to nothing: what stretches of hard text lose is
+// less than what the rest gains.
+TEST(DraftPlanner, HardStretchesDoNotEndWhatPays) {
+  CostProfile costs = Costs(1, 0.002, 0);
+  for (DraftPoint& p : costs.drafts) p.seconds = 0.36;
+  Traffic traffic(costs, {.variable = false}, 8);
+  traffic.Add(0.85);
+  int open = 0;
+  for (int i = 0; i < 1500; ++i) {
+    if (i % 60 == 0) traffic.SetAll(0.85);
+    if (i % 60 == 40) traffic.SetAll(0.15);
+    traffic.Step();
+    open += traffic.planner().open() ? 1 : 0;
+  }
+  EXPECT_GT(open, 1400);
+  EXPECT_GT(traffic.Gain(), 1.6);
 }
 
 TEST(DraftPlanner, ASequenceWithoutLuckIsSpared) {

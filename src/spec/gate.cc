@@ -5,20 +5,22 @@
 #include "base/check.h"
 
 namespace thalweg::spec {
-namespace {
 
-constexpr double kLeastShare = 1.0 / 16;  // of something new in the record
-
-}  // namespace
-
-SurvivalRecord::SurvivalRecord(size_t slots) : survival_(slots) {
+SurvivalRecord::SurvivalRecord(size_t slots, double least_share)
+    : least_share_(least_share), survival_(slots) {
   double survival = 1;
   for (double& s : survival_) s = survival *= kUsualAcceptance;
 }
 
+SurvivalRecord SurvivalRecord::ForSequence() const {
+  SurvivalRecord record = *this;
+  record.least_share_ = kSequenceShare;
+  return record;
+}
+
 // The mean of all at first, with what is usual as one of them.
 double SurvivalRecord::NextShare() {
-  return std::max(kLeastShare, 1 / static_cast<double>(++observations_ + 1));
+  return std::max(least_share_, 1 / static_cast<double>(++observations_ + 1));
 }
 
 void SurvivalRecord::Observe(int64_t verified, int64_t accepted) {
@@ -68,9 +70,22 @@ LoadGate::Answer LoadGate::Closed(const Budget& budget) {
   return {};
 }
 
+// Gains at one load say little of another.
+void LoadGate::Account(const Budget& budget) {
+  const double load = budget.plain_rate * budget.plain_seconds;
+  const bool other = load > 1.5 * load_ || load < load_ / 1.5;
+  if (other) load_ = load;
+  if (other) loss_ = std::max(0.0, loss_);
+  if (!open_) {
+    loss_ = std::max(0.0, loss_ + budget.gain() - kLeastGain);
+    return;
+  }
+  const double loss = 1 - budget.gain();
+  loss_ = std::max(-kMostCredit, loss_ + (loss_ > 0 || loss > 0 ? loss : loss / 2));
+}
+
 LoadGate::Answer LoadGate::Step(const Budget& budget) {
-  const double loss = open_ ? 1 - budget.gain() : budget.gain() - kLeastGain;
-  loss_ = std::max(0.0, loss_ + loss);
+  Account(budget);
   if (loss_ >= (open_ ? kLoss : needed_)) Turn();
   if (!open_) return Closed(budget);
   ++open_steps_;

@@ -18,7 +18,11 @@ class SurvivalRecord {
   // Before anything is known each draft is taken to be accepted as often as published of this model
   // (spec/decoding.md 1.8: 70 % of first drafts, 10 % of seventh).
   static constexpr double kUsualAcceptance = 0.72;
-  explicit SurvivalRecord(size_t slots);
+  // least_share: what something new counts for at least, once much is known.
+  static constexpr double kSequenceShare = 1.0 / 16, kTypicalShare = 1.0 / 256;
+  explicit SurvivalRecord(size_t slots, double least_share = kSequenceShare);
+  // Where a new sequence begins: with what is known of all, and ready to learn of its own.
+  SurvivalRecord ForSequence() const;
 
   // A verified block. Slots behind those that were verified keep at most the survival of the last.
   void Observe(int64_t verified, int64_t accepted);
@@ -29,13 +33,16 @@ class SurvivalRecord {
  private:
   double NextShare();
 
+  double least_share_;
   std::vector<double> survival_;
   int64_t observations_ = 0;
 };
 
 // Whether blocks are drafted at all. It changes its mind when what the present state loses against
 // the other adds up to kLoss steps: at once where the difference is large, slowly where it is
-// small; to start again it asks for more each time that starting was soon regretted. Closed, it
+// small. Half of what drafts have gained at a load may be lost again first, kMostCredit steps at
+// most: text has stretches that are hard to foretell, and a window of context lost costs more than
+// they do. To start again it asks for more each time that starting was soon regretted. Closed, it
 // costs nothing: the draft module's context is not written either. It tries again now and then,
 // less and less often, and never so often that tries take more than kTryShare of the time.
 //
@@ -47,6 +54,7 @@ class LoadGate {
   static constexpr double kLeastGain = 1.02;  // to start; below 1 it stops
   static constexpr double kLoss = 0.25;
   static constexpr double kMostLoss = 16;
+  static constexpr double kMostCredit = 16;
   static constexpr int64_t kSettledSteps = 256;  // open for so long: it was no mistake
   static constexpr int64_t kListenSteps = 32;
   static constexpr double kListenLoss = 2;  // steps; an upper bound of what listening costs
@@ -66,10 +74,12 @@ class LoadGate {
 
  private:
   void Turn();
+  void Account(const Budget& budget);
   Answer Closed(const Budget& budget);
 
   bool open_ = true;
-  double loss_ = 0, needed_ = kLoss;  // what has added up, and has to, to open
+  double loss_ = 0, needed_ = kLoss;  // what has added up (credit below 0), and has to, to open
+  double load_ = 0;                   // tokens of a plain step where the credit was earned
   int64_t open_steps_ = 0;
   int64_t listening_ = 0;  // steps that are left
   int64_t wait_ = 0;       // steps until the next try; 0: not known yet

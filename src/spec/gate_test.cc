@@ -32,10 +32,10 @@ TEST(LoadGate, ClosesAndOpensWhenWhatIsLostAddsUp) {
   EXPECT_EQ(StepsUntil(&gate, false, 0.5), 1);
   EXPECT_EQ(StepsUntil(&gate, true, 2), 1);
   EXPECT_NEAR(StepsUntil(&gate, false, 0.95), 5, 1);
-  EXPECT_NEAR(StepsUntil(&gate, true, 1.07), 20, 1);  // the second mistake in a row
-  EXPECT_EQ(StepsUntil(&gate, false, 1.005), -1);     // enough to go on
-  EXPECT_NEAR(StepsUntil(&gate, false, 0.99), 25, 1);
-  EXPECT_EQ(StepsUntil(&gate, true, 1.015), -1);  // not enough to start
+  EXPECT_NEAR(StepsUntil(&gate, true, 1.07), 20, 1);    // the second mistake in a row
+  EXPECT_EQ(StepsUntil(&gate, false, 1.005), -1);       // enough to go on
+  EXPECT_NEAR(StepsUntil(&gate, false, 0.99), 275, 2);  // and half of what that brought
+  EXPECT_EQ(StepsUntil(&gate, true, 1.015), -1);        // not enough to start
 }
 
 TEST(LoadGate, GainsMakeUpForLosses) {
@@ -45,6 +45,24 @@ TEST(LoadGate, GainsMakeUpForLosses) {
     gate.Step(WithGain(1.1));
   }
   EXPECT_TRUE(gate.open());
+}
+
+// A hard stretch of text does not close what has paid; hard text for good does, and so does
+// another load at once.
+TEST(LoadGate, HalfOfWhatWasGainedMayBeLostAgain) {
+  LoadGate gate;
+  for (int i = 0; i < 100; ++i) gate.Step(WithGain(2));
+  for (int i = 0; i < 40; ++i) EXPECT_TRUE(gate.Step(WithGain(0.8)).draft);
+  EXPECT_NEAR(StepsUntil(&gate, false, 0.8), 41, 2);
+  LoadGate few;
+  for (int i = 0; i < 6; ++i) few.Step(WithGain(1.2));  // 0.6 steps
+  EXPECT_NEAR(StepsUntil(&few, false, 0.8), 4, 1);
+  LoadGate changed;
+  for (int i = 0; i < 100; ++i) changed.Step(WithGain(2));
+  const Budget more = {
+      .drafts = 3, .tokens = 0.5, .seconds = 0.1, .plain_seconds = 0.1, .plain_rate = 20};
+  EXPECT_FALSE(changed.Step(more).draft);
+  EXPECT_FALSE(changed.open());
 }
 
 // Each try behind steps that write the context, and twice as far from the one before, up to a
