@@ -27,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 
 // Ids below it exist in every tokenizer of this model.
 constexpr int64_t kPromptVocab = 4096;
+constexpr int64_t kDefaultRequests = 256;
+constexpr int64_t kDefaultConcurrency = 16;
 
 std::string BodyOf(const LoadOptions& options, const LoadRequest& request, bool stream) {
   base::Json body;
@@ -313,7 +315,8 @@ Status BenchServeCommand(const base::OptionValues& values) {
   TW_ASSIGN(ServeTarget target, ParseTarget(values.Text("url")));
   target.api_key = values.Text("api-key");
   target.stream = values.Flag("stream");
-  TW_ASSIGN(const LoadOptions options, LoadOptions::From(values, 16));
+  TW_ASSIGN(LoadOptions options, LoadOptions::From(values, kDefaultConcurrency));
+  options.requests = values.OptionalInteger("requests").value_or(kDefaultRequests);
   TW_ASSIGN(const std::vector<LoadRequest> load, MakeLoad(options, kPromptVocab, {}));
   TW_ASSIGN(const std::vector<ServeSample> samples, SendLoad(target, options, load));
   const std::vector<Figure> figures = ServeFigures(samples);
