@@ -95,6 +95,7 @@ async function loadModel() {
 settings.form.elements.key.addEventListener("change", loadModel);
 
 const engine = new EnginePanel(() => settings.key, (reachable) => {
+  document.body.classList.toggle("lost", !reachable);
   byId("banner").hidden = reachable;
   byId("banner").textContent = reachable ? "" : "The server cannot be reached. Trying again…";
   if (reachable) loadModel();
