@@ -2,6 +2,8 @@
 // operation under way and in all that follow, and nobody waits longer than its patience.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "comm/test_ranks.h"
 
 namespace thalweg::comm {

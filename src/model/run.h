@@ -246,7 +246,8 @@ void CommitWindow(Run& run, int layer);
 
 // moe.cc
 void MixExperts(Run& run, int layer);
-// The experts of rows that have chosen theirs; also for a rank that has none, beside others that do.
+// The experts of rows that have chosen theirs; also for a rank that has none, beside others that
+// do.
 void RunExperts(Run& run, int layer);
 
 // layer.cc
