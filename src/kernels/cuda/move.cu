@@ -24,7 +24,8 @@ void CopyRows(const CopyRowsParams& p) {
   CopyRowsParams d = p;
   d.from = queue.Stage(p.from, p.count);
   d.to = queue.Stage(p.to, p.count);
-  if (queue.held().copies.count > 0) queue.LaunchHeld();
+  // What is copied may be window rows that are held: a draft's context has nothing in between.
+  if (queue.held().copies.count > 0 || queue.held().window_rows > 0) queue.LaunchHeld();
   queue.held().copies = d;
 }
 
