@@ -8,6 +8,7 @@
 
 #include "api/fake_model.h"
 #include "server/endpoints.h"
+#include "server/router.h"
 #include "server/services.h"
 #include "text/test_tokenizer.h"
 

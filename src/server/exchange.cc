@@ -176,10 +176,7 @@ void Exchange::Take(size_t request, const Delta& delta) {
   Note(request, delta);
   if (AllFinished()) ticket_ = Admission::Ticket();  // its place is free, whoever still holds this
   if (responder_ == nullptr) return;
-  if (delta.error.has_value()) {
-    Fail(ToApiError(*delta.error));
-    return CancelUnfinished();
-  }
+  if (delta.error.has_value()) return TakeFailure(request, delta);
   if (stream_) BeginStreamOnce();
   text_.clear();
   reply_->Take(request, delta, &text_);
@@ -193,6 +190,19 @@ void Exchange::Take(size_t request, const Delta& delta) {
     services_->model->Cancel(part.id);
   }
   FinishWhenComplete();
+}
+
+// What came before it is still a part of the stream.
+void Exchange::TakeFailure(size_t request, const Delta& delta) {
+  if (began_) {
+    Delta before = delta;
+    before.output.finish_reason.clear();
+    text_.clear();
+    reply_->Take(request, before, &text_);
+    responder_->Write(text_);
+  }
+  Fail(ToApiError(*delta.error));
+  CancelUnfinished();
 }
 
 void Exchange::FinishWhenComplete() {

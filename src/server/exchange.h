@@ -62,6 +62,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Fail(const ApiError& error);
   void BeginStreamOnce();
   bool AllFinished() const;
+  void TakeFailure(size_t request, const Delta& delta);
   void FinishWhenComplete();
   void CancelUnfinished();
   void Note(size_t request, const Delta& delta);

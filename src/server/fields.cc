@@ -14,8 +14,6 @@
 namespace thalweg::server {
 namespace {
 
-constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
-
 struct RealRange {
   std::string_view name;
   double least, most;

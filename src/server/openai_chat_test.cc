@@ -18,7 +18,7 @@ constexpr std::string_view kScript =
     {"match": "long", "pieces": ["on ", "and "], "times": 1000, "by": "token"},
     {"match": "fox", "pieces": ["why</think>the br", "own fox ", "jumps"], "cached_tokens": 4},
     {"match": "emoji", "pieces": ["</think>日本 😀 語"]},
-    {"match": "fails", "pieces": ["half"], "fail": {"code": "internal error", "message": "broken"}},
+    {"match": "fails", "pieces": ["half", " way"], "fail": {"code": "internal error", "message": "broken"}},
     {"match": "full", "refuse": {"code": "resource exhausted", "message": "no room"}},
     {"pieces": ["Let me see.", "</think>", "Hello", " there", "!"]}
   ]})";
@@ -299,6 +299,13 @@ TEST_F(Chat, R52ErrorsBehindTheHeadAreEvents) {
   const auto events = server_.Stream("/v1/chat/completions", Ask("fails"));
   EXPECT_EQ(events.back().json()["error"]["message"], "broken");
   EXPECT_EQ(events.back().json()["error"]["type"], "internal_error");
+  std::string before;
+  for (const TestEvent& event : events) {
+    const Json chunk = event.json();
+    for (const Json& choice : chunk.value("choices", Json::array()))
+      before += choice["delta"].value("reasoning_content", "");
+  }
+  EXPECT_EQ(before, "half way");
   const TestAnswer whole = server_.Post("/v1/chat/completions", Ask("fails"));
   EXPECT_EQ(whole.status, 500);
 }
@@ -344,6 +351,16 @@ TEST_F(Chat, StructureInEverySpelling) {
     const TestAnswer answer = server_.Post("/v1/chat/completions", body);
     EXPECT_EQ(answer.status, 200) << name << ": " << answer.body;
   }
+}
+
+// R45: JSON mode wants the word JSON in the conversation, as DeepSeek's own service does; with it a
+// grammar binds the answer.
+TEST_F(Chat, R45JsonModeWantsTheWordJson) {
+  Json body = Ask("hi");
+  body["response_format"] = Json{{"type", "json_object"}};
+  EXPECT_EQ(server_.Post("/v1/chat/completions", body).status, 400);
+  body["messages"][0]["content"] = "hi, in JSON";
+  EXPECT_EQ(server_.Post("/v1/chat/completions", body).status, 200);
 }
 
 TEST_F(Chat, RefusalsNameTheField) {
