@@ -44,6 +44,34 @@ TEST(Cli, AnswersWithTheShippedCheckpoint) {
   EXPECT_EQ(RunProgram("run --temperature 0 - 2>/dev/null <" + PromptFile()).text, outcome.text);
 }
 
+std::string ConversationFile(const std::string& body) {
+  const std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("thalweg_chat" + std::to_string(::getpid()));
+  std::ofstream(file) << body;
+  return file.string();
+}
+
+TEST(Cli, ConversationsOfFiles) {
+  const std::string file = ConversationFile(
+      R"({"messages": [{"role": "user", "content": "What does courage mean?"}],
+          "thinking": {"type": "disabled"}})");
+  const Outcome answer = RunProgram("run --temperature 0 --chat " + file);
+  EXPECT_EQ(answer.code, 0);
+  EXPECT_EQ(answer.text, RunProgram("run --temperature 0 'What does courage mean?'").text);
+  const std::string prompt =
+      "<｜begin▁of▁sentence｜><｜User｜>What does courage mean?<｜Assistant｜></think>\n";
+  EXPECT_EQ(RunProgram("chat-encode --print prompt " + file).text, prompt);
+  EXPECT_EQ(RunProgram("chat-encode --print prompt <" + file).text, prompt);
+  const base::Json json =
+      base::ParseJson(RunProgram("chat-encode --json " + file).text, "output").value();
+  EXPECT_EQ(json["prompt"].get<std::string>() + "\n", prompt);
+  EXPECT_EQ(json["token_ids"][0], 0);
+  ExpectError("chat-encode /nonexistent", "/nonexistent");
+  ExpectError("chat-encode --effort ultra " + file, "1..100");
+  ExpectError("chat-encode " + ConversationFile(R"([{"role": "user"}])"), "messages[0].content");
+  ExpectError("run hi --chat " + file, "--chat is a whole conversation");
+}
+
 TEST(Cli, StatisticsAndReasoningStayApartFromTheAnswer) {
   const Outcome plain = RunProgram("run --temperature 0 --stats --think 'Say hello.' 2>/dev/null");
   const Outcome all = RunProgram("run --temperature 0 --stats --think 'Say hello.' 2>&1");
