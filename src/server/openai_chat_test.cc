@@ -18,7 +18,8 @@ constexpr std::string_view kScript =
     {"match": "long", "pieces": ["on ", "and "], "times": 1000, "by": "token"},
     {"match": "fox", "pieces": ["why</think>the br", "own fox ", "jumps"], "cached_tokens": 4},
     {"match": "emoji", "pieces": ["</think>日本 😀 語"]},
-    {"match": "fails", "pieces": ["half", " way"], "fail": {"code": "internal error", "message": "broken"}},
+    {"match": "fails", "pieces": ["half", " way"], "fail":
+     {"code": "internal error", "message": "broken"}},
     {"match": "full", "refuse": {"code": "resource exhausted", "message": "no room"}},
     {"pieces": ["Let me see.", "</think>", "Hello", " there", "!"]}
   ]})";

@@ -99,7 +99,7 @@ TEST_F(Protocols, MessagesStreamOpensAndClosesEveryBlock) {
   std::vector<std::string> names;
   std::string input;
   for (const TestEvent& event : server_.Stream("/v1/messages", body)) {
-    EXPECT_EQ(event.name, event.json()["type"]);
+    EXPECT_EQ(event.name, event.json()["type"].get<std::string>());
     if (names.empty() || names.back() != event.name) names.push_back(event.name);
     const Json delta = event.json().value("delta", Json::object());
     if (delta.value("type", "") == "input_json_delta")
@@ -180,7 +180,7 @@ TEST_F(Protocols, ResponsesStreamIsNumberedAndComplete) {
   std::string arguments;
   for (size_t i = 0; i < events.size(); ++i) {
     const Json json = events[i].json();
-    EXPECT_EQ(json["type"], events[i].name);
+    EXPECT_EQ(json["type"].get<std::string>(), events[i].name);
     EXPECT_EQ(json["sequence_number"], i);
     if (events[i].name == "response.function_call_arguments.delta")
       arguments += json["delta"].get<std::string>();
