@@ -219,8 +219,13 @@ TEST(Connection, TheLogNamesRequestsAndKeepsTheirTextToItself) {
   TestServer server(kScript, options);
   const TestAnswer answer =
       server.Post("/v1/completions", Json{{"prompt", "confidential"}, {"max_tokens", 5}});
-  server.server().Refresh();
-  const auto text = base::ReadFile(path, 1 << 20);
+  // The line is written when the last byte has been handed over, which the client may see first.
+  auto text = base::ReadFile(path, 1 << 20);
+  for (int i = 0; i < 500 && text->empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    server.server().Refresh();
+    text = base::ReadFile(path, 1 << 20);
+  }
   ASSERT_TRUE(text.ok());
   const Json line = Json::parse(text->substr(0, text->find('\n')));
   EXPECT_EQ(line["id"], answer.headers.at("x-request-id"));
