@@ -13,7 +13,8 @@ using engine::EngineOptions;
 using engine::GenerateRequest;
 
 constexpr const char* kRecord =
-    R"({"type": "json_schema", "whitespace": "python", "content": {"type": "object", "properties": {
+    R"({"type": "json_schema", "whitespace": "python", "content": {"type": "object",
+        "properties": {
         "temperature_in_celsius": {"type": "integer", "minimum": -50, "maximum": 60},
         "wind_direction": {"enum": ["north", "east", "south", "west"]},
         "measured_by_the_station": {"type": "boolean"},
@@ -21,7 +22,7 @@ constexpr const char* kRecord =
         "required": ["temperature_in_celsius", "wind_direction", "measured_by_the_station",
                      "comment_of_the_observer"], "additionalProperties": false}})";
 constexpr const char* kLetter =
-    R"({"type": "regex", "content": "Dear (Sir|Madam), thank you for your letter of (May|June). "})";
+    R"({"type": "regex", "content": "Dear (Sir|Madam), thank you for the letter of (May|June). "})";
 constexpr const char* kFlexible =
     R"({"type": "json_schema", "content": {"type": "object", "properties": {
         "identifier": {"type": "integer", "minimum": 0, "maximum": 9999},
