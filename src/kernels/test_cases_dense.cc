@@ -130,6 +130,7 @@ class MarkovCase : public RowOp {
                 kRank,
                 kVocab,
                 previous.data(),
+                nullptr,
                 embed_.data(),
                 head_,
                 confidence_,
