@@ -135,8 +135,8 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   model.max_tokens = sizes.cache_tokens;
   model.checkpoints = sizes.checkpoints;
   TW_ASSIGN(auto executor, exec::ModelExecutor::Create(*parts->checkpoint, model));
-  TW_ASSIGN(const exec::DraftOptions drafts,
-            ChooseDrafts(options, CacheIdentity(*parts, *ops), *parts->checkpoint, &executor->model()));
+  TW_ASSIGN(const exec::DraftOptions drafts, ChooseDrafts(options, CacheIdentity(*parts, *ops),
+                                                          *parts->checkpoint, &executor->model()));
   TW_TRY(executor->SetDrafts(drafts));
   exec::ModelExecutor* host = executor.get();
   parts->processors = {

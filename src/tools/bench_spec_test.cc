@@ -135,5 +135,11 @@ TEST(Documents, OfLinesAndArraysWithIdsOrText) {
   std::filesystem::remove(path);
 }
 
+TEST(TokenIds, Parse) {
+  EXPECT_EQ(ParseTokenIds("12,7 9").value(), (std::vector<int32_t>{12, 7, 9}));
+  for (const char* bad : {"", ",", "1;2", "1x", "99999999999"})
+    EXPECT_FALSE(ParseTokenIds(bad).ok()) << bad;
+}
+
 }  // namespace
 }  // namespace thalweg::tools

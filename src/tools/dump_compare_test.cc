@@ -8,7 +8,6 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/safetensors.h"
 #include "tools/compare.h"
-#include "tools/documents.h"
 #include "tools/dump.h"
 
 namespace thalweg::tools {
@@ -95,12 +94,6 @@ TEST_F(DumpTest, Refusals) {
   DumpTo("c", tensor::RowFormat::kFp8E8M0, {.layers = {0}, .points = {"index_k"}});
   EXPECT_NE(written_.status().message().find("nothing"), std::string::npos);
   EXPECT_FALSE(CompareDumps("/nonexistent", "/nonexistent", {}).ok());
-}
-
-TEST(TokenIds, Parse) {
-  EXPECT_EQ(ParseTokenIds("12,7 9").value(), (std::vector<int32_t>{12, 7, 9}));
-  for (const char* bad : {"", ",", "1;2", "1x", "99999999999"})
-    EXPECT_FALSE(ParseTokenIds(bad).ok()) << bad;
 }
 
 }  // namespace
