@@ -59,16 +59,15 @@ bool AnswerReader::Push(std::string_view bytes) {
   new_events_ = 0;
   pending_ += bytes;
   size_t begin = 0;
-  bool last = false;
-  while (!last && (in_head_ || chunked_)) {
+  while (!last_ && (in_head_ || chunked_)) {
     const size_t end = pending_.find('\n', begin);
     if (end == std::string::npos) break;
-    last = TakeLine(std::string_view(pending_).substr(begin, end - begin));
+    last_ = TakeLine(std::string_view(pending_).substr(begin, end - begin));
     begin = end + 1;
   }
   pending_.erase(0, begin);
   if (in_head_) return false;
-  return chunked_ ? last && pending_.ends_with("\r\n") : TakeBody();
+  return chunked_ ? last_ && pending_.ends_with("\r\n") : TakeBody();
 }
 
 }  // namespace thalweg::tools::bench

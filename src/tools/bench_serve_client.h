@@ -29,6 +29,7 @@ class AnswerReader {
   std::string pending_;  // not yet a whole line, or the body
   bool in_head_ = true;
   bool chunked_ = false;
+  bool last_ = false;  // the chunk that ends the body has come, its empty line perhaps not
   size_t length_ = 0;  // of a body that is not chunked
   int64_t new_events_ = 0;
   int64_t tokens_ = 0;
