@@ -25,7 +25,7 @@ execute_process(COMMAND ${NM} -D --defined-only -C ${library} OUTPUT_VARIABLE sy
 string(REPLACE "\n" ";" symbols "${symbols}")
 foreach(symbol ${symbols})
   if(NOT symbol MATCHES " thalweg_[a-z_]+@@THALWEG_1$| A THALWEG_1|\
-thalweg::(LLM|OutputStream)::|thalweg::(SamplingParams::FromJson|RequestOutput::ToJson|ErrorCodeName|Version|detail::FailAccess)")
+thalweg::(LLM|OutputStream)::|thalweg::(SamplingParams::FromJson|ConversationFromJson|RequestOutput::ToJson|ErrorCodeName|Version|detail::FailAccess)")
     message(FATAL_ERROR "libthalweg.so exports what is no part of its interface: ${symbol}")
   endif()
 endforeach()
