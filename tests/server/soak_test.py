@@ -1,5 +1,6 @@
-"""soak_test.py THALWEG [SECONDS]: mixed traffic with clients that leave, bad requests and slow readers. At the end
-nothing is under way, the cache is not in use, and memory has not grown."""
+"""soak_test.py THALWEG [SECONDS]: mixed traffic with clients that leave, bad requests and slow readers, half of it to a
+scripted model and half to the program's own. At the end nothing is under way, the cache is not in use, and memory has
+not grown."""
 
 import concurrent.futures
 import json
@@ -21,18 +22,26 @@ SCRIPT = {
         {"pieces": ["Well.</think>", "Hello ", "there"]},
     ]
 }
+MOST_TOKENS = 48
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "n", "strict": True, "schema": {
+    "type": "object", "properties": {"n": {"type": "integer", "maximum": 9, "minimum": 0}},
+    "required": ["n"], "additionalProperties": False}}}
 BODIES = {
-    "/v1/completions": lambda text: {"prompt": text, "max_tokens": 200, "n": random.choice([1, 1, 3])},
-    "/v1/chat/completions": lambda text: {"messages": [{"role": "user", "content": text}]},
-    "/v1/messages": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": 200},
-    "/v1/responses": lambda text: {"input": text},
+    "/v1/completions": lambda text: {"prompt": text, "max_tokens": MOST_TOKENS, "n": random.choice([1, 1, 3])},
+    "/v1/chat/completions": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": MOST_TOKENS,
+                                          "seed": random.randrange(1 << 30),
+                                          "response_format": random.choice([None, None, SCHEMA])},
+    "/v1/messages": lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": MOST_TOKENS},
+    "/v1/responses": lambda text: {"input": text, "max_output_tokens": MOST_TOKENS},
 }
+# Prompts that begin alike, of any length: the cache is filled, hit and emptied.
+WORDS = "once upon a time there was a river that ran through the valley and nobody knew where it came from".split()
 
 
 def whole(url, path, body):
     request = urllib.request.Request(url + path, json.dumps(body).encode())
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=120) as answer:
             answer.read()
     except urllib.error.HTTPError as error:
         error.read()
@@ -51,6 +60,8 @@ def raw(url, text, seconds, most):
                 data = client.recv(min(most, 1000))
             except TimeoutError:
                 continue
+            except ConnectionResetError:
+                return
             if not data:
                 return
             most -= len(data)
@@ -62,9 +73,14 @@ def post(path, body):
     return f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
 
 
+def prompt():
+    told = " ".join(WORDS[: random.randrange(len(WORDS))] * random.choice([1, 1, 4]))
+    return random.choice(["hi", "slow", "fails", "json"]) + " " + told + str(random.randrange(100))
+
+
 def act(url):
     path = random.choice(list(BODIES))
-    body = BODIES[path](random.choice(["hi", "slow", "fails"]))
+    body = BODIES[path](prompt())
     body["stream"] = random.random() < 0.5
     kind = random.randrange(8)
     if kind < 3:
@@ -79,7 +95,8 @@ def act(url):
         whole(url, path, {"messages": 3, "prompt": {}, "input": [1], "n": -1})
 
 
-def memory(url, process):
+def memory(process):
+    """KiB in use."""
     with open(f"/proc/{process}/status") as status:
         return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
 
@@ -89,14 +106,48 @@ def load(url):
         return json.load(answer)
 
 
-def run_for(url, seconds):
-    until = time.monotonic() + seconds
+class Watched:
+    """A server and its memory over time."""
+
+    def __init__(self, name, program, *arguments):
+        self.name = name
+        self.serving = Serving(program, "--stall-seconds", "2", "--log-level", "info", *arguments)
+        self.memory = []
+
+    def note(self):
+        self.memory.append(memory(self.serving.process.pid))
+
+    def settled(self):
+        """What /load says when nothing should be under way any more."""
+        until = time.monotonic() + 20
+        while load(self.url)["server_load"] > 0 and time.monotonic() < until:
+            time.sleep(0.1)
+        return load(self.url)
+
+    def check(self):
+        now = self.settled()
+        assert now["server_load"] == 0 and now["running"] == 0 and now["waiting"] == 0, (self.name, now)
+        assert now["used_blocks"] == 0, (self.name, now)
+        print(f"{self.name}: KiB {self.memory}")
+        quarter = max(1, len(self.memory) // 4)
+        before, after = (max(part) for part in (self.memory[:quarter], self.memory[-quarter:]))
+        assert after < before * 1.05 + 8192, f"{self.name}: memory grew from {before} to {after} KiB"
+
+
+def run_for(servers, seconds, notes):
+    """Traffic for so long; memory is noted so many times. Returns how many requests there were."""
+    begin = time.monotonic()
     count = 0
+    noted = 0
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        while time.monotonic() < until:
-            for done in [pool.submit(act, url) for _ in range(64)]:
+        while time.monotonic() < begin + seconds:
+            for done in [pool.submit(act, random.choice(servers).url) for _ in range(64)]:
                 done.result()
                 count += 1
+            if time.monotonic() >= begin + noted * seconds / max(notes, 1) and notes > 0:
+                noted += 1
+                for server in servers:
+                    server.note()
     return count
 
 
@@ -105,20 +156,15 @@ def main(program, seconds="60"):
     script = f"/tmp/thalweg-soak-{os.getpid()}.json"
     with open(script, "w") as file:
         json.dump(SCRIPT, file)
-    serving = Serving(program, "--model", "fake:" + script, "--stall-seconds", "2", "--log-level", "info")
-    with serving as url:
-        warm = run_for(url, float(seconds) / 4)
-        before = memory(url, serving.process.pid)
-        count = run_for(url, float(seconds))
-        until = time.monotonic() + 20
-        while load(url)["server_load"] > 0 and time.monotonic() < until:
-            time.sleep(0.1)
-        now = load(url)
-        after = memory(url, serving.process.pid)
+    servers = [Watched("script", program, "--model", "fake:" + script),
+               Watched("nano", program, "--cache-tokens", "32768", "--max-context", "4096", "--so-cache-bytes", "4194304")]
+    with servers[0].serving as servers[0].url, servers[1].serving as servers[1].url:
+        count = run_for(servers, float(seconds) / 4, 0)
+        count += run_for(servers, float(seconds), 30)
+        for server in servers:
+            server.check()
     os.unlink(script)
-    assert now["server_load"] == 0 and now["running"] == 0 and now["used_blocks"] == 0, now
-    assert after < before * 1.1 + 8192, f"memory grew from {before} to {after} KiB"
-    print(f"{warm + count} requests, memory {before} KiB, then {after} KiB")
+    print(f"{count} requests")
 
 
 if __name__ == "__main__":
