@@ -18,14 +18,21 @@ needed_dev=(
   "clang-tidy-16 clang-tidy-16" "ccache ccache"
 )
 
-# Clients of other people, for tests of the server; without them those tests are left out.
-install_clients() {
-  local clients
-  clients=$(dirname "$0")/../tests/clients
-  if [ -d "$clients/node_modules/openai" ] || ! command -v npm > /dev/null; then return; fi
-  echo "setup: installing the clients of tests/clients with npm"
-  npm --prefix "$clients" ci --no-audit --no-fund --ignore-scripts --omit=dev < /dev/null \
-    || echo "setup: npm failed; tests of other people's clients are left out" >&2
+# Tests of the chat page in a browser: left out where the distribution has no such package (Ubuntu has it as a snap).
+wanted=("chromium chromium")
+
+# What tests of the server have from npm: clients of other people, the driver of the browser. Where npm fails, CTest
+# shows those tests as skipped.
+install_packages() {
+  local folder tests
+  tests=$(dirname "$0")/../tests
+  if ! command -v npm > /dev/null; then return; fi
+  for folder in clients playground; do
+    if [ -e "$tests/$folder/node_modules/.package-lock.json" ]; then continue; fi
+    echo "setup: installing the packages of tests/$folder with npm"
+    npm --prefix "$tests/$folder" ci --no-audit --no-fund --ignore-scripts --omit=dev < /dev/null \
+      || echo "setup: npm failed; the tests of tests/$folder are left out" >&2
+  done
 }
 
 case "${1:-}" in
@@ -45,31 +52,42 @@ fi
 
 installed=" $(dpkg-query -W -f '${binary:Package}:${db:Status-Status}\n' \
   | sed -n 's/\(:[a-z0-9]*\)\?:installed$//p' | tr '\n' ' ')"
-missing=()
-for entry in "${needed[@]}"; do
-  tool=${entry%% *}
-  package=${entry#* }
-  if [ "$tool" != "-" ] && command -v "$tool" > /dev/null; then continue; fi
-  case "$installed" in *" $package "*) continue ;; esac
-  missing+=("$package")
-done
-if [ ${#missing[@]} -eq 0 ]; then
-  install_clients
+# The packages among the given entries that are not there yet.
+missing_of() {
+  local entry tool package
+  for entry in "$@"; do
+    tool=${entry%% *}
+    package=${entry#* }
+    if [ "$tool" != "-" ] && command -v "$tool" > /dev/null; then continue; fi
+    case "$installed" in *" $package "*) continue ;; esac
+    echo "$package"
+  done
+}
+mapfile -t missing < <(missing_of "${needed[@]}")
+mapfile -t optional < <(missing_of "${wanted[@]}")
+if [ $((${#missing[@]} + ${#optional[@]})) -eq 0 ]; then
+  install_packages
   exit 0
 fi
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo > /dev/null; then
-    echo "setup: missing packages and no sudo. As root: apt-get install ${missing[*]}" >&2
-    exit 1
+    echo "setup: missing packages and no sudo. As root: apt-get install ${missing[*]} ${optional[*]}" >&2
+    exit $((${#missing[@]} > 0))
   fi
   as_root=(sudo)
 fi
 
-echo "setup: installing with apt: ${missing[*]}"
+echo "setup: installing with apt: ${missing[*]} ${optional[*]}"
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
   -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
 "${apt[@]}" update < /dev/null
-"${apt[@]}" install -y --no-install-recommends "${missing[@]}" < /dev/null
-install_clients
+if [ ${#missing[@]} -gt 0 ]; then
+  "${apt[@]}" install -y --no-install-recommends "${missing[@]}" < /dev/null
+fi
+for package in "${optional[@]}"; do
+  "${apt[@]}" install -y --no-install-recommends "$package" < /dev/null \
+    || echo "setup: no package $package here; its tests are left out" >&2
+done
+install_packages

@@ -1,6 +1,7 @@
 #!/bin/sh
 # run.sh PROGRAM [TEST...]: installs the pinned clients when they are missing, starts the server with the
-# model that comes with the program, and runs the clients against it.
+# model that comes with the program, and runs the clients against it. Ends with 77, skipped, where Node.js is too old or
+# the clients are not to be had.
 set -eu
 if [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
   echo "the clients want Node.js 20 or newer" >&2
@@ -10,9 +11,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 shift
 cd "$here"
-if [ ! -d node_modules/openai ] || [ ! -d node_modules/@langchain/openai ]; then
-  npm ci --no-audit --no-fund --ignore-scripts --omit=dev
-fi
+# Tests that run side by side wait here for the one that installs.
+flock . sh -c '[ -e node_modules/.package-lock.json ] || npm ci --no-audit --no-fund --ignore-scripts --omit=dev' ||
+  exit 77
 log=$(mktemp)
 "$program" serve --port 0 --served-name nano > "$log" 2>&1 &
 server=$!

@@ -48,7 +48,7 @@ export class Server {
 }
 
 export async function launch() {
-  return chromium.launch({executablePath: process.env.THALWEG_CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox"]});
+  return chromium.launch({executablePath: process.env.THALWEG_CHROMIUM, args: ["--no-sandbox"]});
 }
 
 // A page that notes what must not happen: requests to elsewhere, errors of scripts.

@@ -1,4 +1,4 @@
-"""curl_test.py THALWEG DOCUMENT: runs the shell blocks of a document that call curl, and checks that the
+"""curl_test.py THALWEG DOCUMENT...: runs the shell blocks of documents that call curl, and checks that the
 answers are what the paths promise."""
 
 import json
@@ -28,9 +28,9 @@ def check(block, output):
         assert answer["choices"][0]["finish_reason"] == "tool_calls", output
 
 
-def main(program, document):
-    commands = blocks(document)
-    assert len(commands) >= 5, f"{document} has {len(commands)} blocks with curl"
+def main(program, *documents):
+    commands = [block for document in documents for block in blocks(document)]
+    assert len(commands) >= 5, f"{documents} have {len(commands)} blocks with curl"
     with Serving(program) as url:
         for block in commands:
             done = subprocess.run(["sh", "-c", block.replace(WRITTEN, url)], capture_output=True, text=True, timeout=120)
