@@ -45,6 +45,7 @@ StepDrafts DraftPlanner::Plan(uint64_t step, std::span<const PlannedSequence> se
   StepDrafts plan = {.context = load_gate_.context()};
   if (sequences.empty()) return plan;
   StepLoad load = {.other_rows = other_rows, .max_drafts = max_drafts};
+  int64_t decoding = 0;  // of those that are drafted for
   std::vector<double> could,
       can;  // if every willing sequence had a block; of blocks that are there
   bool listens = false;
@@ -58,11 +59,15 @@ StepDrafts DraftPlanner::Plan(uint64_t step, std::span<const PlannedSequence> se
     plan.draft.push_back(willing ? 1 : 0);
     plan.most.push_back(record.has_block ? static_cast<int32_t>(most) : 0);
     load.drafting += willing ? 1 : 0;
+    decoding += willing && s.decodes ? 1 : 0;
     listens |= s.tokens_left > 1 && record.gate.listens();
     if (willing && s.decodes) could.insert(could.end(), survivals.begin(), survivals.end());
     if (record.has_block) can.insert(can.end(), survivals.begin(), survivals.end());
   }
-  const LoadGate::Answer answer = load_gate_.Step(Choose(load, could));
+  // What decodes drafts and verifies: blocks of prompts that end here are worth nothing yet.
+  StepLoad steady = load;
+  steady.drafting = decoding;
+  const LoadGate::Answer answer = load_gate_.Step(Choose(steady, could));
   plan.context = answer.context && listens;
   if (!answer.draft) std::fill(plan.draft.begin(), plan.draft.end(), uint8_t{0});
   if (!answer.draft) load.drafting = 0;

@@ -72,6 +72,7 @@ LoadGate::Answer LoadGate::Closed(const Budget& budget) {
 
 // Gains at one load say little of another.
 void LoadGate::Account(const Budget& budget) {
+  if (budget.plain_rate <= 0) return;  // nothing decodes
   const double load = budget.plain_rate * budget.plain_seconds;
   const bool other = load > 1.5 * load_ || load < load_ / 1.5;
   if (other) load_ = load;

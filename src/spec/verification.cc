@@ -36,23 +36,25 @@ std::vector<Slot> Candidates(std::span<const double> survivals, std::span<const 
   return candidates;
 }
 
-// What a step would cost and bring with some drafts.
+// What a step would cost and bring with some drafts. Rows of prompts and the tokens at their ends
+// come either way and are left out: in the rate they would hide what drafts cost behind themselves.
+// What drafts cost is still what they cost on top of those rows.
 class Candidate {
  public:
   Candidate(const CostTable& costs, const StepLoad& load)
       : costs_(costs),
         load_(load),
         rows_(load.sequences + load.other_rows),
-        plain_tokens_(static_cast<double>(load.sequences + load.other_samples)),
-        drafting_(costs.DraftSeconds(load.drafting)),
-        plain_seconds_(costs.StepSeconds(load.sequences, rows_)) {
-    TW_CHECK_GE(load.sequences + load.other_samples, 1);
-  }
+        plain_tokens_(static_cast<double>(load.sequences)),
+        plain_seconds_(costs.StepSeconds(load.sequences, std::max<int64_t>(load.sequences, 1))),
+        beyond_(costs.DraftSeconds(load.drafting) + plain_seconds_ -
+                costs.StepSeconds(load.sequences, std::max<int64_t>(rows_, 1))) {}
 
   Budget With(int64_t drafts, double gained) const {
     return {.drafts = drafts,
             .tokens = plain_tokens_ + gained,
-            .seconds = drafting_ + costs_.StepSeconds(load_.sequences, rows_ + drafts),
+            .seconds =
+                beyond_ + costs_.StepSeconds(load_.sequences, std::max<int64_t>(rows_ + drafts, 1)),
             .plain_seconds = plain_seconds_,
             .plain_rate = plain_tokens_ / plain_seconds_};
   }
@@ -62,8 +64,8 @@ class Candidate {
   const StepLoad& load_;
   int64_t rows_;
   double plain_tokens_;
-  double drafting_;
   double plain_seconds_;
+  double beyond_;  // drafting, less what rows of prompts cost
 };
 
 std::vector<double> BestFirst(std::span<const double> survivals) {

@@ -24,6 +24,8 @@ struct StepLoad {
   int64_t max_drafts = 0;     // rows that are left for drafts, whatever they bring
 };
 
+// Of the sequences that decode alone: rows of prompts and the tokens at their ends come with drafts
+// and without, and what they cost is in neither time.
 struct Budget {
   int64_t drafts = 0;        // to verify in all; 0 is a normal answer
   double tokens = 0;         // expected of the step
@@ -32,8 +34,8 @@ struct Budget {
   double plain_rate = 0;     // and its tokens a second
 
   double rate() const { return tokens / seconds; }
-  // Speed with drafts over speed without; above 1 they pay.
-  double gain() const { return rate() / plain_rate; }
+  // Speed with drafts over speed without; above 1 they pay. Nothing decodes: 1.
+  double gain() const { return plain_rate > 0 ? rate() / plain_rate : 1; }
 };
 
 // The step with the `drafts` highest survivals verified, or with all of them.

@@ -67,12 +67,16 @@ TEST(Verification, EqualsTryingEverything) {
     const auto n = static_cast<int64_t>(sequences);
     const CostTable costs(Stairs(seed, 4, 16));
     const std::vector<double> survivals = RandomSurvivals(seed, sequences);
-    const Budget budget =
-        ChooseBudget(costs, {.sequences = n, .drafting = n, .max_drafts = n * kSlots}, survivals);
+    const auto prompts = static_cast<int64_t>(seed % 3);  // rows, which are paid for either way
+    const Budget budget = ChooseBudget(
+        costs, {.sequences = n, .drafting = n, .other_rows = prompts, .max_drafts = n * kSlots},
+        survivals);
     double best_rate = 0;
     double best_tokens = 0;  // at that budget
     ForAllLengths(survivals, sequences, [&](const auto&, double tokens, int64_t sum) {
-      const double seconds = costs.DraftSeconds(n) + costs.StepSeconds(n, n + sum);
+      const double drafts =
+          costs.StepSeconds(n, n + prompts + sum) - costs.StepSeconds(n, n + prompts);
+      const double seconds = costs.StepSeconds(n, n) + costs.DraftSeconds(n) + drafts;
       best_rate = std::max(best_rate, tokens / seconds);
       if (sum == budget.drafts) best_tokens = std::max(best_tokens, tokens);
     });
@@ -209,6 +213,25 @@ TEST(Budget, IsAllWhereRowsAreFree) {
   EXPECT_EQ(ChooseBudget(costs, load, survivals).drafts, 40);
   load.max_drafts = 7;
   EXPECT_EQ(ChooseBudget(costs, load, survivals).drafts, 7);
+}
+
+// A long prompt beside drafts that do not pay: they pay no better for it.
+TEST(Budget, PromptsDoNotHideWhatDraftsCost) {
+  CostProfile profile;
+  profile.steps = {{1, 1, 1.0}, {1, 1000, 1000.0}, {8, 8, 8.0}, {8, 1000, 1000.0}};
+  profile.drafts = {{1, 0.1}, {8, 0.8}};
+  const CostTable costs(profile);
+  const std::vector<double> survivals(5 * 8, 0.9);
+  StepLoad load = {.sequences = 8, .drafting = 8, .max_drafts = 40};
+  const Budget alone = BudgetOf(costs, load, survivals, 40);
+  load.other_rows = 500;
+  load.other_samples = 3;
+  const Budget beside = BudgetOf(costs, load, survivals, 40);
+  EXPECT_LT(alone.gain(), 0.95);
+  EXPECT_NEAR(beside.gain(), alone.gain(), 1e-9);
+  EXPECT_EQ(ChooseBudget(costs, load, survivals).drafts, 0);
+  load.sequences = load.drafting = 0;  // nothing decodes: there is nothing to say
+  EXPECT_EQ(ChooseBudget(costs, load, {}).gain(), 1);
 }
 
 // Rows of prompts fill a step: the stair that they reach decides.
