@@ -37,21 +37,23 @@ void AnswerReader::TakeData(std::string_view data) {
   tokens_ = std::max(tokens_, NumberBehind(data, "\"completion_tokens\":"));
 }
 
-// Whether it was the last one.
+// Whether it was the last one: the empty one behind the chunk without bytes.
 bool AnswerReader::TakeLine(std::string_view line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
+  if (last_) return line.empty();
   if (in_head_) {
     in_head_ = !line.empty();
     if (in_head_) TakeHeader(line);
     return false;
   }
   if (line.starts_with("data: ")) TakeData(line.substr(6));
-  return line == "0";
+  last_ = line == "0";
+  return false;
 }
 
 bool AnswerReader::TakeBody() {
   if (pending_.size() < length_) return false;
-  if (error_.empty()) TakeData(pending_);
+  if (error_.empty()) TakeData(std::string_view(pending_).substr(0, length_));
   return true;
 }
 
@@ -59,15 +61,15 @@ bool AnswerReader::Push(std::string_view bytes) {
   new_events_ = 0;
   pending_ += bytes;
   size_t begin = 0;
-  while (!last_ && (in_head_ || chunked_)) {
+  bool complete = false;
+  while (!complete && (in_head_ || chunked_)) {
     const size_t end = pending_.find('\n', begin);
     if (end == std::string::npos) break;
-    last_ = TakeLine(std::string_view(pending_).substr(begin, end - begin));
+    complete = TakeLine(std::string_view(pending_).substr(begin, end - begin));
     begin = end + 1;
   }
   pending_.erase(0, begin);
-  if (in_head_) return false;
-  return chunked_ ? last_ && pending_.ends_with("\r\n") : TakeBody();
+  return complete || (!in_head_ && !chunked_ && TakeBody());
 }
 
 }  // namespace thalweg::tools::bench
