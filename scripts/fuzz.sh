@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # fuzz.sh <build folder> <seconds>: runs each fuzz target for that long. What a target finds out about
 # its input format stays in <build folder>/corpus/<target>; inputs that break it go to
-# <build folder>/crashes. The files of the golden checkpoints are the seeds.
+# <build folder>/crashes. The seeds: what the target parses in the golden checkpoints, and the files of
+# tests/data/fuzz/<target>, inputs that once broke it among them.
 set -euo pipefail
 
 build=$1
 seconds=$2
 failed=()
 
-# Copies what a target parses in the golden checkpoints into its corpus.
+# Copies the seeds of a target into its corpus.
 seed() {
+  if [ -d "tests/data/fuzz/$1" ]; then cp "tests/data/fuzz/$1"/* "$build/corpus/$1/"; fi
   case "$1" in
     config_fuzz) pattern=config.json ;;
     shard_index_fuzz) pattern=model.safetensors.index.json ;;
