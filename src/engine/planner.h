@@ -10,7 +10,7 @@
 
 #include "engine/job.h"
 #include "engine/record.h"
-#include "sched/scheduler.h"
+#include "sched/ranked.h"
 
 namespace thalweg::engine {
 
@@ -60,14 +60,14 @@ class Planner {
   bool working() const { return in_flight_ > 0 || !scheduler_.idle(); }
   // Requests that wait though nothing is under way that they could wait for.
   bool Stuck() const;
-  const sched::Scheduler& scheduler() const { return scheduler_; }
-  sched::Scheduler& scheduler() { return scheduler_; }
+  const sched::RankedScheduler& scheduler() const { return scheduler_; }
+  sched::RankedScheduler& scheduler() { return scheduler_; }
 
  private:
   void Submit(SubmitCommand submit, Report* report);
 
   const int64_t overlap_;
-  sched::Scheduler scheduler_;
+  sched::RankedScheduler scheduler_;
   int64_t in_flight_ = 0;
 };
 

@@ -6,12 +6,13 @@
 
 namespace thalweg::sched {
 
-void Scheduler::State::Advance(const step::StepResult& result, std::vector<Event>* events) {
+void Scheduler::State::Advance(const step::StepResult& result, const ResultPart& part,
+                               std::vector<Event>* events) {
   TW_CHECK_GT(flight_count, 0u);
   const PlanInFlight& oldest = flight[flight_begin];
-  TW_CHECK_EQ(result.number, oldest.number);
-  if (result.status.ok()) TW_CHECK_EQ(result.sequences.size(), oldest.rows.size());
-  for (size_t i = 0; i < oldest.rows.size(); ++i) Retire(oldest.rows[i], result, i);
+  TW_CHECK_EQ(part.number, oldest.number);
+  if (result.status.ok()) TW_CHECK_EQ(part.count, oldest.rows.size());
+  for (size_t i = 0; i < oldest.rows.size(); ++i) Retire(oldest.rows[i], result, part.first + i);
   flight_begin = (flight_begin + 1) % flight.size();
   --flight_count;
   for (Event& event : pending_events) events->push_back(std::move(event));

@@ -13,6 +13,7 @@ namespace {
 
 // Bounds of options, generous: they keep sums of keys and sizes inside 64 bits.
 constexpr int64_t kMaxSequences = 1 << 16;
+constexpr int64_t kMaxRanks = 4096;
 constexpr int64_t kMaxBlocks = 1 << 28;
 constexpr int64_t kMaxContextTokens = int64_t{1} << 32;
 constexpr int64_t kMaxAgeingSteps = 1 << 24;
@@ -47,6 +48,7 @@ std::string_view FinishName(Finish finish) {
 
 Status Scheduler::Check(const SchedulerOptions& o) {
   TW_TRY(CheckRange("max_sequences", o.max_sequences, 1, kMaxSequences));
+  TW_TRY(CheckRange("ranks", o.ranks, 1, kMaxRanks));
   TW_TRY(CheckRange("max_rows", o.max_rows, 1, 1 << 24));
   TW_TRY(CheckRange("context_tokens", o.context_tokens, 2, kMaxContextTokens));
   TW_TRY(CheckRange("blocks", o.blocks, 1, kMaxBlocks));
@@ -213,7 +215,17 @@ Status Scheduler::Submit(Request request) { return state_->Submit(std::move(requ
 void Scheduler::Stop(uint64_t sequence, Finish reason) { state_->Stop(sequence, reason); }
 bool Scheduler::NextPlan(step::StepPlan* plan) { return state_->NextPlan(plan); }
 void Scheduler::Advance(const step::StepResult& result, std::vector<Event>* events) {
-  state_->Advance(result, events);
+  Advance(result, {result.number, 0, result.sequences.size()}, events);
+}
+void Scheduler::Advance(const step::StepResult& result, const ResultPart& part,
+                        std::vector<Event>* events) {
+  state_->Advance(result, part, events);
+}
+int64_t Scheduler::CachedBlocks(std::span<const cache::BlockHash> chain) const {
+  const auto known = [this](const cache::BlockHash& hash) {
+    return state_->cache.Find(hash) != kNone || state_->promised_blocks.Find(hash) != kNone;
+  };
+  return std::find_if_not(chain.begin(), chain.end(), known) - chain.begin();
 }
 void Scheduler::TakeEvents(std::vector<Event>* events) {
   for (Event& event : state_->pending_events) events->push_back(std::move(event));

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
+#include "cache/block_hash.h"
 #include "cache/reuse.h"
 #include "step/plan.h"
 
@@ -40,6 +42,10 @@ struct SchedulerOptions {
   int64_t ageing_steps = 256;  // waiting so long is worth one level of priority
   int64_t draft_tokens = 0;    // most drafts behind the newest token of a decoding sequence
   int64_t forced_tokens = 0;   // of a constrained one, where that is more: text that must come
+  // Of RankedScheduler: how many there are, and whether what only the first can do (constraints and
+  // logits processors, which are of its process) is kept there.
+  int64_t ranks = 1;
+  bool local_only_on_first = false;
   int64_t overlap_depth = 1;   // plans that may be under way beside the one that is planned
   uint64_t preempt_every = 0;  // testing: a pseudo-random running sequence is preempted about
                                // every so many plans; 0: never
@@ -103,6 +109,12 @@ struct SchedulerStats {
   uint64_t miss_no_block = 0, miss_no_checkpoint = 0, miss_evicted = 0;  // why prompts ran cold
 };
 
+// The entries of a result of several ranks that are one scheduler's.
+struct ResultPart {
+  uint64_t number = 0;  // of its plan
+  size_t first = 0, count = 0;
+};
+
 class Scheduler {
  public:
   // Options are valid (Check).
@@ -125,8 +137,14 @@ class Scheduler {
   bool NextPlan(step::StepPlan* plan);
   // The result of the oldest plan under way. Appends events.
   void Advance(const step::StepResult& result, std::vector<Event>* events);
+  // The same where the plan was a part of one of several ranks (step/parts.h).
+  void Advance(const step::StepResult& result, const ResultPart& part, std::vector<Event>* events);
   // Events that no result caused (cancelled while waiting).
   void TakeEvents(std::vector<Event>* events);
+
+  // How many blocks at the beginning of such a chain (cache/block_hash.h) are cached, or being
+  // computed.
+  int64_t CachedBlocks(std::span<const cache::BlockHash> chain) const;
 
   bool idle() const;  // no request, nothing under way
   int64_t plans_in_flight() const;

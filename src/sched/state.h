@@ -112,7 +112,7 @@ struct Scheduler::State {
   int64_t ReservableBlocks() const { return cache.available() - outstanding; }
 
   // advance.cc
-  void Advance(const step::StepResult& result, std::vector<Event>* events);
+  void Advance(const step::StepResult& result, const ResultPart& part, std::vector<Event>* events);
   void Retire(const PlannedRows& rows, const step::StepResult& result, size_t index);
   void Publish(Sequence* s);
   void Keep(Sequence* s, const PlannedRows& rows, int64_t count);
