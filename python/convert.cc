@@ -148,8 +148,8 @@ py::dict OutputDict(const RequestOutput& output) {
   dict["outputs"] = outputs;
   dict["finished"] = output.finished;
   dict["error"] = ErrorOf(output);
-  dict["metrics"] = py::make_tuple(output.metrics.submitted_at, output.metrics.first_token_at,
-                                   output.metrics.last_token_at);
+  dict["metrics"] = py::make_tuple(output.metrics.submitted_at, output.metrics.admitted_at,
+                                   output.metrics.first_token_at, output.metrics.last_token_at);
   dict["num_cached_tokens"] = output.num_cached_tokens;
   return dict;
 }

@@ -42,6 +42,7 @@ struct CompletionOutput {
 // Seconds since the engine started.
 struct RequestMetrics {
   double submitted_at = 0;
+  double admitted_at = 0;  // when it began to run; before that it waited
   double first_token_at = 0;
   double last_token_at = 0;
 };

@@ -43,6 +43,7 @@ class RequestMetrics:
     """Seconds since the engine started."""
 
     submitted_at: float
+    admitted_at: float
     first_token_at: float
     last_token_at: float
 

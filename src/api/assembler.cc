@@ -78,6 +78,7 @@ const RequestOutput* Assembler::Add(const engine::Output& increment) {
   AddEnd(increment, &sequence);
   output_.num_cached_tokens = increment.cached_tokens;
   output_.metrics = {.submitted_at = increment.submitted_at,
+                     .admitted_at = increment.admitted_at,
                      .first_token_at = increment.first_token_at,
                      .last_token_at = increment.at};
   return kind_ == OutputKind::kFinalOnly && !output_.finished ? nullptr : &output_;

@@ -143,7 +143,8 @@ Result<std::string> FakeModel::Open(std::shared_ptr<Request> request,
   const auto length = static_cast<int64_t>(prompt.size());
   for (int32_t i = 0; i < request->record->n; ++i) {
     auto speaker = std::make_shared<Speaker>(request, i, tokenizer_.get());
-    speaker->stream.OnAdmitted(std::min(request->answer->script.cached_tokens, length));
+    speaker->stream.OnAdmitted(std::min(request->answer->script.cached_tokens, length),
+                               request->record->submitted_at);
     request->speakers.push_back(std::move(speaker));
   }
   if (request->record->wants_prompt_logprobs) {
@@ -161,7 +162,8 @@ Result<std::string> FakeModel::Open(std::shared_ptr<Request> request,
   ++requests_;
   prompt_tokens_ += static_cast<uint64_t>(length);
   const std::vector<Line>& lines = request->answer->lines;
-  const auto first = now + (lines.empty() ? std::chrono::microseconds(0) : lines.front().delay);
+  const bool at_once = lines.empty() || request->answer->script.stamped;
+  const auto first = now + (at_once ? std::chrono::microseconds(0) : lines.front().delay);
   for (const auto& speaker : request->speakers) due_.push({first, speaker});
   changed_.notify_all();
   return id;
@@ -194,7 +196,7 @@ int64_t FakeModel::Drain(bool abandon) {
 }
 
 void FakeModel::Run() {
-  std::vector<std::shared_ptr<Speaker>> now_due;
+  std::vector<Due> now_due;
   std::unique_lock lock(mutex_);
   while (!stopping_) {
     if (due_.empty()) {
@@ -208,29 +210,42 @@ void FakeModel::Run() {
       continue;
     }
     now_due.clear();
-    for (; !due_.empty() && due_.top().at <= now; due_.pop()) now_due.push_back(due_.top().speaker);
+    for (; !due_.empty() && due_.top().at <= now; due_.pop()) now_due.push_back(due_.top());
     speaking_ = true;
     lock.unlock();
-    for (const auto& speaker : now_due) Speak(speaker);
+    for (const Due& due : now_due) Speak(due);
     lock.lock();
     speaking_ = false;
     if (open_.empty()) changed_.notify_all();
   }
 }
 
+void FakeModel::SayToken(Speaker* speaker, int32_t token) {
+  const Request& request = *speaker->request;
+  if (speaker->tokens >= request.max_tokens || speaker->stream.ended()) return;
+  step::SampledToken said{.token = token};
+  if (request.logprobs >= 0)
+    said.logprobs = LogprobsOf(token, request.logprobs, tokenizer_->vocab_size());
+  speaker->stream.OnToken(said, Seconds());
+  ++speaker->tokens;
+  ++output_tokens_;
+}
+
+bool FakeModel::Say(const Due& due) {
+  Speaker* speaker = due.speaker.get();
+  if (speaker->tokens > 0 || !speaker->request->answer->script.stamped) return SayLine(speaker);
+  const auto at = std::chrono::duration_cast<std::chrono::microseconds>(due.at.time_since_epoch());
+  const std::string stamp = fmt::format("{} ", at.count());
+  for (const int32_t token : tokenizer_->Encode(stamp, text::Specials::kAsText))
+    SayToken(speaker, token);
+  return !speaker->request->answer->lines.empty();
+}
+
 bool FakeModel::SayLine(Speaker* speaker) {
   const Request& request = *speaker->request;
   const std::vector<Line>& lines = request.answer->lines;
   if (lines.empty() || speaker->rounds >= request.answer->script.times) return false;
-  for (const int32_t token : lines[speaker->line].tokens) {
-    if (speaker->tokens >= request.max_tokens || speaker->stream.ended()) break;
-    step::SampledToken said{.token = token};
-    if (request.logprobs >= 0)
-      said.logprobs = LogprobsOf(token, request.logprobs, tokenizer_->vocab_size());
-    speaker->stream.OnToken(said, Seconds());
-    ++speaker->tokens;
-    ++output_tokens_;
-  }
+  for (const int32_t token : lines[speaker->line].tokens) SayToken(speaker, token);
   if (++speaker->line < lines.size()) return true;
   speaker->line = 0;
   return ++speaker->rounds < request.answer->script.times;
@@ -252,16 +267,18 @@ void FakeModel::End(Speaker* speaker) {
   speaker->stream.OnFinished(finish, status, Seconds());
 }
 
-void FakeModel::Speak(const std::shared_ptr<Speaker>& speaker) {
+// A line is due a delay after the line before it was, however late that one was said.
+void FakeModel::Speak(const Due& due) {
+  const std::shared_ptr<Speaker>& speaker = due.speaker;
   if (speaker->ended) return;
-  const bool more = !speaker->cancelled && SayLine(speaker.get());
+  const bool more = !speaker->cancelled && Say(due);
   const bool full = speaker->tokens >= speaker->request->max_tokens;
   if (!speaker->stream.ended() && (!more || full)) End(speaker.get());
   if (speaker->stream.HasNews()) Deliver(speaker.get());
   if (speaker->ended) return;
   const auto delay = speaker->request->answer->lines[speaker->line].delay;
   const std::scoped_lock lock(mutex_);
-  due_.push({Clock::now() + delay, speaker});
+  due_.push({due.at + delay, speaker});
 }
 
 void FakeModel::Deliver(Speaker* speaker) {

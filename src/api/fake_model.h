@@ -62,9 +62,11 @@ class FakeModel final : public ServedModel {
                             StreamCallback callback, const RequestOptions& options);
   Result<std::string> Open(std::shared_ptr<Request> request, const std::vector<int32_t>& prompt);
   void Run();
-  void Speak(const std::shared_ptr<Speaker>& speaker);
+  void Speak(const Due& due);
   // The next tokens; false: there are none.
+  bool Say(const Due& due);
   bool SayLine(Speaker* speaker);
+  void SayToken(Speaker* speaker, int32_t token);
   void End(Speaker* speaker);
   void Deliver(Speaker* speaker);
   double Seconds() const;

@@ -80,6 +80,8 @@ Status SetAnswerField(const std::string& name, const Json& value, FakeAnswer* an
     TW_ASSIGN(answer->whole_pieces, OneOf(value, name, "token", "piece"));
   } else if (name == "finish") {
     TW_ASSIGN(answer->length, OneOf(value, name, "stop", "length"));
+  } else if (name == "stamped") {
+    TW_ASSIGN(answer->stamped, ReadBool(value, name));
   } else if (name == "cached_tokens") {
     TW_ASSIGN(answer->cached_tokens, ReadInteger(value, name, 0, kMaxContext));
   } else if (name == "refuse") {

@@ -18,12 +18,15 @@ struct FakePiece {
   std::chrono::microseconds delay{0};  // before it
 };
 
+// stamped: the first increment is the number of microseconds of the monotonic clock at which the
+// request was taken, and a space. Pieces are due at their delays from then on.
 struct FakeAnswer {
   std::string match = {};  // a part of the prompt, special tokens spelled; empty: any prompt
   std::vector<FakePiece> pieces = {};
   int64_t times = 1;                   // the pieces are said so often
   bool whole_pieces = false;           // a piece comes at once; otherwise token by token
   bool length = false;                 // ends as if cut by max_tokens
+  bool stamped = false;                // begins with the time, for measurements
   int64_t cached_tokens = 0;           // said to have come from the cache
   std::optional<Status> refusal = {};  // of the request, before anything is said
   std::optional<Status> failure = {};  // behind the pieces

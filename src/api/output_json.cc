@@ -28,6 +28,7 @@ Json StopReasonJson(const CompletionOutput& output) {
 
 Json MetricsJson(const RequestMetrics& metrics) {
   return {{"submitted_at", metrics.submitted_at},
+          {"admitted_at", metrics.admitted_at},
           {"first_token_at", metrics.first_token_at},
           {"last_token_at", metrics.last_token_at}};
 }

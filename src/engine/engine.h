@@ -2,6 +2,7 @@
 // out text (docs/contracts/engine.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -30,11 +31,22 @@ struct ConstraintMetrics {
   uint64_t steps_saved = 0;    // of them those that came out: each saved its sequence a step
 };
 
+// How many steps had how many rows, cumulative under the bounds; the last is of all steps.
+inline constexpr std::array kStepRowBounds = {1,   8,   16,   32,   64,   128,
+                                              256, 512, 1024, 2048, 4096, 8192};
+struct StepRows {
+  std::array<uint64_t, kStepRowBounds.size() + 1> steps = {};
+  uint64_t rows = 0;  // of all steps
+
+  void Add(int64_t count);
+};
+
 // Counters since the start; all but the last groups only grow.
 struct Metrics {
   uint64_t requests = 0, finished = 0, cancelled = 0, failed = 0;
   uint64_t prompt_tokens = 0, output_tokens = 0;
   uint64_t steps = 0;
+  StepRows step_rows = {};
   double execute_seconds = 0;   // inside Executor::Execute
   double schedule_seconds = 0;  // NextPlan and Advance
   double idle_seconds = 0;      // executor without a plan while requests were under way

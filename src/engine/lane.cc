@@ -132,7 +132,7 @@ void Lane::Run() {
     if (launched) LaunchAhead();
     Execute(job.get());
     waiting_since_ = job->end;
-    telemetry_->Executed(job->end - job->begin, idle_seconds);
+    telemetry_->Executed(job->plan.RowCount(), job->end - job->begin, idle_seconds);
     done_(std::move(job));
   }
 }

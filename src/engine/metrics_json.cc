@@ -56,6 +56,8 @@ std::string ToJson(const Metrics& m) {
   json["prompt_tokens"] = m.prompt_tokens;
   json["output_tokens"] = m.output_tokens;
   json["steps"] = m.steps;
+  json["step_rows"] = base::Json{
+      {"bounds", kStepRowBounds}, {"steps", m.step_rows.steps}, {"rows", m.step_rows.rows}};
   json["execute_seconds"] = m.execute_seconds;
   json["schedule_seconds"] = m.schedule_seconds;
   json["idle_seconds"] = m.idle_seconds;

@@ -57,7 +57,7 @@ void OutputStage::HandleToken(Stream* stream, const step::SampledToken& token, d
 }
 
 void OutputStage::HandleAdmitted(Stream* stream, const sched::Event& event, double at) {
-  if (stream->stream.OnAdmitted(event.cached_tokens)) {
+  if (stream->stream.OnAdmitted(event.cached_tokens, at)) {
     telemetry_->SequenceAdmitted(stream->request->record->prompt_tokens);
   }
   trace_->RequestMark(event.sequence, "admitted", at);

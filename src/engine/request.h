@@ -86,7 +86,7 @@ struct Output {
   int64_t output_tokens = 0;     // so far
   int64_t reasoning_tokens = 0;  // of these: inside <think>
   // Steady clock, seconds since the engine started.
-  double submitted_at = 0, first_token_at = 0, at = 0;
+  double submitted_at = 0, admitted_at = 0, first_token_at = 0, at = 0;
 };
 
 // Called on the engine's output thread, in order for one request. Must not block for long and must

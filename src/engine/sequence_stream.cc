@@ -31,10 +31,11 @@ SequenceStream::SequenceStream(RecordRef record, int32_t index, const text::Toke
   output_.submitted_at = record_->submitted_at;
 }
 
-bool SequenceStream::OnAdmitted(int64_t cached_tokens) {
+bool SequenceStream::OnAdmitted(int64_t cached_tokens, double at) {
   // After a preemption the sequence finds its own tokens: that is no saving to report.
   if (std::exchange(admitted_, true)) return false;
   output_.cached_tokens = cached_tokens;
+  output_.admitted_at = at;
   return true;
 }
 
@@ -116,6 +117,7 @@ Output SequenceStream::Take() {
   output_.output_tokens = out.output_tokens;
   output_.reasoning_tokens = out.reasoning_tokens;
   output_.submitted_at = out.submitted_at;
+  output_.admitted_at = out.admitted_at;
   output_.first_token_at = out.first_token_at;
   has_news_ = false;
   return out;

@@ -23,7 +23,7 @@ class SequenceStream {
 
   // From the scheduler, in the order in which it happened; none of them after the end.
   // Whether it is the first time, and not again after a preemption.
-  bool OnAdmitted(int64_t cached_tokens);
+  bool OnAdmitted(int64_t cached_tokens, double at);
   // The prompt is computed (again) from step `number` on: log-probabilities of earlier steps are
   // of no use.
   void OnPromptStart(uint64_t number);

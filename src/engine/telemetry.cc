@@ -34,9 +34,16 @@ void Telemetry::Scheduled(double seconds, const sched::SchedulerStats& stats) {
   metrics_.scheduler = stats;
 }
 
-void Telemetry::Executed(double seconds, double idle_seconds) {
+void StepRows::Add(int64_t count) {
+  rows += static_cast<uint64_t>(count);
+  for (size_t i = 0; i < kStepRowBounds.size(); ++i) steps[i] += count <= kStepRowBounds[i] ? 1 : 0;
+  ++steps.back();
+}
+
+void Telemetry::Executed(int64_t rows, double seconds, double idle_seconds) {
   const std::scoped_lock lock(mutex_);
   ++metrics_.steps;
+  metrics_.step_rows.Add(rows);
   metrics_.execute_seconds += seconds;
   metrics_.idle_seconds += idle_seconds;
 }

@@ -15,8 +15,9 @@ class Telemetry {
   void RequestEnded(FinishReason reason);
   // One turn of the planner: time inside the scheduler, and how it stands.
   void Scheduled(double seconds, const sched::SchedulerStats& stats);
-  // One step: inside Executor::Execute, and without a plan before it while there was work.
-  void Executed(double seconds, double idle_seconds);
+  // One step: its rows, inside Executor::Execute, and without a plan before it while there was
+  // work.
+  void Executed(int64_t rows, double seconds, double idle_seconds);
 
   Metrics Snapshot(double elapsed_seconds) const;
 

@@ -234,6 +234,7 @@ void Connection::Send() {
     if (out_.empty()) return;
     std::swap(sending_, out_);
     sent_ = 0;
+    written_ = Clock::now();  // a stream that was silent has not stalled
   } else if (sent_ == 0 || sent_ < sending_.size()) {
     return;  // OnWritten goes on
   }

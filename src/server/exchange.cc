@@ -72,7 +72,9 @@ void Exchange::Work(bool inline_work) {
     parts_.resize(requests.size());
     for (size_t i = 0; i < requests.size(); ++i) {
       parts_[i].id = fmt::format("{}-{}", request_.id, i);
-      parts_[i].last_token_at.resize(static_cast<size_t>(std::max(requests[i].params.n, 1)), -1);
+      const auto n = static_cast<size_t>(std::max(requests[i].params.n, 1));
+      parts_[i].last_token_at.resize(n, -1);
+      parts_[i].tokens.resize(n);
     }
     auto shared = std::make_shared<Generation>(std::move(*generation));
     Deliver(inline_work, [this, shared] { Adopt(std::move(*shared)); });
@@ -102,7 +104,10 @@ void Exchange::Submit(bool inline_work, std::vector<ModelRequest> requests) {
       one.params.so_args.clear();
       id = services_->model->Submit(one.prompt, one.params, CallbackOf(i), one.options);
     }
-    if (id.ok()) continue;
+    if (id.ok()) {
+      services_->metrics.OnAsked(one.params);
+      continue;
+    }
     const ApiError error = ToApiError(id.error());
     return Deliver(inline_work, [this, error] { OnRefused(error); });
   }
@@ -159,11 +164,16 @@ void Exchange::Note(size_t request, const Delta& delta) {
     services_->metrics.OnTokens(delta.times, tokens,
                                 before < 0 ? -1 : delta.times.last_token_at - before);
     part.last_token_at[index] = delta.times.last_token_at;
+    part.tokens[index] += tokens;
   }
   if (!delta.output.finish_reason.empty()) {
     services_->metrics.OnFinish(part.cancelled && reply_->Satisfied(request)
                                     ? std::string_view("stop")
                                     : std::string_view(delta.output.finish_reason));
+    services_->metrics.OnSequence({.prompt = delta.prompt_tokens,
+                                   .cached = delta.cached_tokens,
+                                   .tokens = index < part.tokens.size() ? part.tokens[index] : 0,
+                                   .times = delta.times});
   }
   part.finished = delta.finished;
 }

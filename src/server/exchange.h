@@ -81,6 +81,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     bool finished = false;  // the model says nothing more
     bool cancelled = false;
     std::vector<double> last_token_at;  // [n], for the time between tokens
+    std::vector<int64_t> tokens;        // [n], so far
   };
   std::vector<Part> parts_;
   std::unique_ptr<Reply> reply_;

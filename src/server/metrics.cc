@@ -21,6 +21,9 @@ constexpr std::array kBetweenBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 
 constexpr std::array kWholeBounds = {0.01, 0.05, 0.1,   0.3,   0.5,   0.8,  1.0,
                                      1.5,  2.0,  2.5,   5.0,   10.0,  15.0, 20.0,
                                      30.0, 60.0, 120.0, 240.0, 480.0, 960.0};
+constexpr std::array kEachTokenBounds = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2,  0.3,  0.4,
+                                         0.5,  0.75,  1.0,  2.5,   5.0, 7.5,  10.0, 20.0, 40.0};
+constexpr std::array kSequenceBounds = {1.0, 2.0, 5.0, 10.0, 20.0};
 constexpr std::array kTokenBounds = {1.0,    2.0,     5.0,     10.0,    20.0,    50.0,    100.0,
                                      200.0,  500.0,   1000.0,  2000.0,  5000.0,  10000.0, 20000.0,
                                      50000., 100000., 200000., 500000., 1000000.};
@@ -147,13 +150,20 @@ void Histogram::Write(std::string_view name, std::string_view help, std::string_
 }
 
 Metrics::Metrics(std::string model_name)
-    : model_label_(fmt::format("model_name=\"{}\"", LabelValue(model_name))),
+    : model_label_(fmt::format("model_name=\"{}\",engine=\"0\"", LabelValue(model_name))),
       first_token_(kFirstTokenBounds),
       between_tokens_(kBetweenBounds),
       whole_(kWholeBounds),
+      queue_(kWholeBounds),
+      prefill_(kWholeBounds),
       decode_(kWholeBounds),
+      running_(kWholeBounds),
+      each_token_(kEachTokenBounds),
       prompt_tokens_(kTokenBounds),
-      generation_tokens_(kTokenBounds) {}
+      computed_tokens_(kTokenBounds),
+      generation_tokens_(kTokenBounds),
+      asked_tokens_(kTokenBounds),
+      asked_sequences_(kSequenceBounds) {}
 
 void Metrics::OnTokens(const RequestMetrics& times, int64_t tokens, double since) {
   if (since < 0) {
@@ -174,16 +184,48 @@ void Metrics::OnFinish(std::string_view reason) {
   ++finishes_[reason == "cancelled" ? std::string("abort") : std::string(reason)];
 }
 
-void Metrics::OnRequest(int64_t prompt, int64_t completion, const RequestMetrics& times) {
+void Metrics::OnAsked(const SamplingParams& params) {
+  if (params.max_tokens.has_value()) asked_tokens_.Observe(static_cast<double>(*params.max_tokens));
+  asked_sequences_.Observe(params.n);
+}
+
+// What never began to run, or brought no token, has no such times.
+void Metrics::OnSequence(const SequenceFigures& figures) {
+  const RequestMetrics& times = figures.times;
   whole_.Observe(times.last_token_at - times.submitted_at);
+  prompt_tokens_.Observe(static_cast<double>(figures.prompt));
+  generation_tokens_.Observe(static_cast<double>(figures.tokens));
+  if (times.admitted_at <= 0) return;
+  queue_.Observe(times.admitted_at - times.submitted_at);
+  running_.Observe(times.last_token_at - times.admitted_at);
+  computed_tokens_.Observe(static_cast<double>(figures.prompt - figures.cached));
+  if (figures.tokens == 0) return;
+  prefill_.Observe(times.first_token_at - times.admitted_at);
   decode_.Observe(times.last_token_at - times.first_token_at);
-  prompt_tokens_.Observe(static_cast<double>(prompt));
-  generation_tokens_.Observe(static_cast<double>(completion));
+  if (figures.tokens > 1) {
+    each_token_.Observe((times.last_token_at - times.first_token_at) /
+                        static_cast<double>(figures.tokens - 1));
+  }
 }
 
 void Metrics::OnResponse(const RequestRecord& record) {
   const std::scoped_lock lock(mutex_);
   ++responses_[{record.path, record.status}];
+}
+
+// {"bounds": [...], "steps": [..., all], "rows": n}: a histogram that the engine keeps.
+void Metrics::WriteStepRows(const Json& rows, std::string* out) const {
+  constexpr std::string_view kName = "vllm:iteration_tokens_total";
+  WriteHead(kName, "histogram", "Rows of a step: tokens of prompts and of answers", out);
+  auto to = std::back_inserter(*out);
+  const std::vector<uint64_t> steps = rows["steps"];
+  for (size_t i = 0; i + 1 < steps.size(); ++i) {
+    fmt::format_to(to, "{}_bucket{{{},le=\"{}\"}} {}\n", kName, model_label_,
+                   rows["bounds"][i].get<int64_t>(), steps[i]);
+  }
+  fmt::format_to(to,
+                 "{0}_bucket{{{1},le=\"+Inf\"}} {2}\n{0}_count{{{1}}} {2}\n{0}_sum{{{1}}} {3}\n",
+                 kName, model_label_, steps.back(), rows["rows"].get<uint64_t>());
 }
 
 void Metrics::WriteEngine(std::string_view engine, std::string* out) const {
@@ -199,18 +241,36 @@ void Metrics::WriteEngine(std::string_view engine, std::string* out) const {
       used + Number(*parsed, "scheduler.free_blocks") + Number(*parsed, "scheduler.cached_blocks");
   WriteHead("vllm:kv_cache_usage_perc", "gauge", "Share of the KV cache in use, 0 to 1", out);
   WriteValue("vllm:kv_cache_usage_perc", model_label_, all > 0 ? used / all : 0, out);
+  if (const Json* rows = Find(*parsed, "step_rows")) WriteStepRows(*rows, out);
 }
 
 void Metrics::WriteHistograms(std::string* out) const {
-  const std::string& labels = model_label_;
-  first_token_.Write("vllm:time_to_first_token_seconds", "Time to the first token", labels, out);
-  between_tokens_.Write("vllm:inter_token_latency_seconds", "Time between tokens", labels, out);
-  whole_.Write("vllm:e2e_request_latency_seconds", "Time from arrival to the last token", labels,
-               out);
-  decode_.Write("vllm:request_decode_time_seconds", "Time from the first token to the last", labels,
-                out);
-  prompt_tokens_.Write("vllm:request_prompt_tokens", "Tokens of prompts", labels, out);
-  generation_tokens_.Write("vllm:request_generation_tokens", "Tokens of answers", labels, out);
+  struct Row {
+    const Histogram* histogram;
+    std::string_view name, help;
+  };
+  const std::array rows = {
+      Row{&first_token_, "time_to_first_token_seconds", "Time to the first token"},
+      Row{&between_tokens_, "inter_token_latency_seconds", "Time between tokens"},
+      Row{&between_tokens_, "time_per_output_token_seconds",
+          "Time between tokens, under the name of earlier dashboards"},
+      Row{&each_token_, "request_time_per_output_token_seconds",
+          "Mean time between the tokens of a sequence"},
+      Row{&whole_, "e2e_request_latency_seconds", "Time from arrival to the last token"},
+      Row{&queue_, "request_queue_time_seconds", "Time from arrival until it runs"},
+      Row{&running_, "request_inference_time_seconds",
+          "Time from the first step to the last token"},
+      Row{&prefill_, "request_prefill_time_seconds", "Time from the first step to the first token"},
+      Row{&decode_, "request_decode_time_seconds", "Time from the first token to the last"},
+      Row{&prompt_tokens_, "request_prompt_tokens", "Tokens of prompts"},
+      Row{&computed_tokens_, "request_prefill_kv_computed_tokens",
+          "Tokens of prompts that did not come from the cache"},
+      Row{&generation_tokens_, "request_generation_tokens", "Tokens of answers"},
+      Row{&asked_tokens_, "request_params_max_tokens", "Tokens that were asked for at most"},
+      Row{&asked_sequences_, "request_params_n", "Sequences that were asked for"},
+  };
+  for (const Row& row : rows)
+    row.histogram->Write(fmt::format("vllm:{}", row.name), row.help, model_label_, out);
 }
 
 void Metrics::WriteServer(int64_t under_way, std::string* out) const {

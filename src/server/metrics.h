@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "server/access_log.h"
 #include "server/reply.h"
 
@@ -33,6 +34,12 @@ class Histogram {
   std::atomic<double> sum_ = 0;
 };
 
+// A sequence that has ended.
+struct SequenceFigures {
+  int64_t prompt = 0, cached = 0, tokens = 0;
+  RequestMetrics times = {};
+};
+
 class Metrics {
  public:
   explicit Metrics(std::string model_name);
@@ -44,9 +51,10 @@ class Metrics {
   // Tools whose schemas no grammar can enforce.
   void OnRelaxed() { ++relaxed_; }
   void OnAbort(std::string_view cause);
-  // A sequence's end, and that of a request to the model.
+  // A request to the model, as it was asked; and the end of a sequence of it.
+  void OnAsked(const SamplingParams& params);
   void OnFinish(std::string_view reason);
-  void OnRequest(int64_t prompt, int64_t completion, const RequestMetrics& times);
+  void OnSequence(const SequenceFigures& figures);
   void OnResponse(const RequestRecord& record);
   void OnConnection(int64_t change) { connections_ += change; }
 
@@ -55,11 +63,13 @@ class Metrics {
 
  private:
   void WriteEngine(std::string_view engine, std::string* out) const;
+  void WriteStepRows(const base::Json& rows, std::string* out) const;
   void WriteHistograms(std::string* out) const;
   void WriteServer(int64_t under_way, std::string* out) const;
 
-  const std::string model_label_;  // model_name="..."
-  Histogram first_token_, between_tokens_, whole_, decode_, prompt_tokens_, generation_tokens_;
+  const std::string model_label_;  // model_name="...",engine="0"
+  Histogram first_token_, between_tokens_, whole_, queue_, prefill_, decode_, running_, each_token_;
+  Histogram prompt_tokens_, computed_tokens_, generation_tokens_, asked_tokens_, asked_sequences_;
   std::atomic<uint64_t> tool_faults_ = 0, relaxed_ = 0;
   std::atomic<int64_t> connections_ = 0;
   mutable std::mutex mutex_;

@@ -219,7 +219,7 @@ TEST(Metrics, HistogramsAreCumulative) {
   metrics.OnFinish("stop");
   metrics.OnFinish("cancelled");
   const std::string text = metrics.Text(R"({"prompt_tokens": 5, "scheduler": {"running": 2}})", 3);
-  const std::string label = R"(model_name="a\"b")";
+  const std::string label = R"(model_name="a\"b",engine="0")";
   EXPECT_NE(text.find("vllm:num_requests_running{" + label + "} 2\n"), std::string::npos) << text;
   EXPECT_NE(text.find("vllm:prompt_tokens_total{" + label + "} 5\n"), std::string::npos);
   const std::string bucket = "vllm:time_to_first_token_seconds_bucket{" + label;

@@ -1,6 +1,7 @@
 #include "tools/bench_serve.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include "base/json.h"
@@ -53,6 +55,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void Write();
   void Read();
   void OnRead(size_t bytes);
+  void OnEvent(double now, bool first_of_read);
   void End(const std::string& error);
 
   Run* run_;
@@ -61,6 +64,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string text_;
   AnswerReader reader_;
   double last_ = 0;  // the newest event
+  double due_ = 0;   // the newest event, with a pace
   std::array<char, 16384> bytes_;
 };
 
@@ -81,6 +85,13 @@ class Run {
   }
 
   double Now() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
+  double pace_s() const { return target_.pace_s; }
+  // From microseconds of the monotonic clock.
+  double TimeOf(int64_t stamp_us) const {
+    return std::chrono::duration<double>(std::chrono::microseconds(stamp_us) -
+                                         began_.time_since_epoch())
+        .count();
+  }
   tcp::endpoint endpoint() const {
     return {boost::asio::ip::make_address(target_.host), static_cast<uint16_t>(target_.port)};
   }
@@ -170,16 +181,22 @@ void Session::Read() {
 void Session::OnRead(size_t bytes) {
   const bool complete = reader_.Push(std::string_view(bytes_.data(), bytes));
   const double now = run_->Now();
-  for (int64_t i = 0; i < reader_.new_events(); ++i) {
-    if (sample_->first == 0) {
-      sample_->first = now;
-    } else {
-      sample_->gaps.push_back(i == 0 ? now - last_ : 0);
-    }
-    last_ = now;
-  }
+  for (int64_t i = 0; i < reader_.new_events(); ++i) OnEvent(now, i == 0);
   if (complete) return End(reader_.error());
   Read();
+}
+
+// first_of_read: it did not come together with the event before it.
+void Session::OnEvent(double now, bool first_of_read) {
+  if (sample_->first == 0) {
+    sample_->first = now;
+    due_ = run_->TimeOf(std::atoll(reader_.first_text().c_str()));
+  } else {
+    sample_->gaps.push_back(first_of_read ? now - last_ : 0);
+    due_ += run_->pace_s();
+    if (run_->pace_s() > 0) sample_->late.push_back(now - due_);
+  }
+  last_ = now;
 }
 
 void Session::End(const std::string& error) {
@@ -201,6 +218,16 @@ std::vector<double> Gather(const std::vector<ServeSample>& samples,
     if (sample.error.empty()) out.push_back(time(sample));
   }
   return out;
+}
+
+// Of this process.
+double CpuSeconds() {
+  rusage used{};
+  ::getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
 Status SavePlot(const std::string& name, const std::vector<ServeSample>& samples) {
@@ -239,25 +266,29 @@ Result<std::vector<ServeSample>> SendLoad(const ServeTarget& target, const LoadO
 }
 
 std::vector<Figure> ServeFigures(const std::vector<ServeSample>& samples) {
-  double seconds = 0, tokens = 0, errors = 0;
-  std::vector<double> gaps;
+  double seconds = 0, tokens = 0, errors = 0, events = 0;
+  std::vector<double> gaps, late;
   for (const ServeSample& sample : samples) {
     seconds = std::max(seconds, sample.end);
     tokens += static_cast<double>(sample.tokens);
     errors += sample.error.empty() ? 0 : 1;
+    events += static_cast<double>(sample.gaps.size()) + (sample.first > 0 ? 1 : 0);
     gaps.insert(gaps.end(), sample.gaps.begin(), sample.gaps.end());
+    late.insert(late.end(), sample.late.begin(), sample.late.end());
   }
   const auto count = static_cast<double>(samples.size());
   std::vector<Figure> figures = {{"requests", count},
                                  {"errors", errors},
                                  {"seconds", seconds},
                                  {"requests_per_s", seconds > 0 ? count / seconds : 0},
-                                 {"tokens_per_s", seconds > 0 ? tokens / seconds : 0}};
+                                 {"tokens_per_s", seconds > 0 ? tokens / seconds : 0},
+                                 {"events", events}};
   AddPercentiles(
       "ttft",
       Gather(samples, [](const ServeSample& s) { return (s.first > 0 ? s.first : s.end) - s.due; }),
       &figures);
   AddPercentiles("itl", gaps, &figures);
+  if (!late.empty()) AddPercentiles("added", late, &figures);
   AddPercentiles("e2e", Gather(samples, [](const ServeSample& s) { return s.end - s.due; }),
                  &figures);
   return figures;
@@ -306,6 +337,12 @@ std::vector<base::OptionRow> ServeRows() {
            .kind = base::OptionKind::kFlag,
            .help = "answers come as events (serve)",
            .fallback = "true"},
+          {.name = "pace-ms",
+           .kind = base::OptionKind::kReal,
+           .help = "answers are of a script that is stamped and has this delay: shows what the "
+                   "server adds to the time of an event (serve)",
+           .fallback = "0",
+           .value_name = "X"},
           {.name = "plot",
            .help = "writes NAME.csv and NAME.gnuplot, which draws NAME.svg (serve)",
            .value_name = "NAME"}};
@@ -315,11 +352,13 @@ Status BenchServeCommand(const base::OptionValues& values) {
   TW_ASSIGN(ServeTarget target, ParseTarget(values.Text("url")));
   target.api_key = values.Text("api-key");
   target.stream = values.Flag("stream");
+  target.pace_s = values.Real("pace-ms") / 1000;
   TW_ASSIGN(LoadOptions options, LoadOptions::From(values, kDefaultConcurrency));
   options.requests = values.OptionalInteger("requests").value_or(kDefaultRequests);
   TW_ASSIGN(const std::vector<LoadRequest> load, MakeLoad(options, kPromptVocab, {}));
   TW_ASSIGN(const std::vector<ServeSample> samples, SendLoad(target, options, load));
-  const std::vector<Figure> figures = ServeFigures(samples);
+  std::vector<Figure> figures = ServeFigures(samples);
+  figures.push_back({"client_cpu_s", CpuSeconds()});
   const std::map<std::string, int64_t> errors = ServeErrors(samples);
   if (values.Has("plot")) TW_TRY(SavePlot(values.Text("plot"), samples));
   if (values.Flag("json")) {

@@ -17,6 +17,8 @@ struct ServeTarget {
   int port = 8000;
   std::string api_key = {};  // empty: none is sent
   bool stream = true;
+  // > 0: answers are of a script that is `stamped` and has this delay (docs/server.md).
+  double pace_s = 0;
 };
 
 // http://HOST:PORT, with an IP address or localhost. Errors name --url.
@@ -29,6 +31,7 @@ struct ServeSample {
   double end = 0;
   int64_t tokens = 0;             // that the server says it made
   std::vector<double> gaps = {};  // between events with text
+  std::vector<double> late = {};  // of events, with a pace: since the server's model had it
   std::string error = {};         // empty: it succeeded
 };
 
@@ -38,7 +41,8 @@ Result<std::vector<ServeSample>> SendLoad(const ServeTarget& target, const LoadO
                                           const std::vector<LoadRequest>& load);
 
 // Requests, errors and tokens a second; percentiles of the time to the first token, between tokens
-// and to the end, all counted from the moment a request was due.
+// and to the end, all counted from the moment a request was due; with a pace, those of the time
+// that the server and the way here added to each event.
 std::vector<Figure> ServeFigures(const std::vector<ServeSample>& samples);
 // Errors by their text.
 std::map<std::string, int64_t> ServeErrors(const std::vector<ServeSample>& samples);

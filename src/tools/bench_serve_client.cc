@@ -30,10 +30,19 @@ void AnswerReader::TakeHeader(std::string_view line) {
     length_ = static_cast<size_t>(std::max<int64_t>(NumberBehind(line, ": "), 0));
 }
 
+void AnswerReader::TakeText(std::string_view data) {
+  constexpr std::string_view kName = "\"text\":\"";
+  const size_t at = data.find(kName);
+  if (at == std::string_view::npos) return;
+  data.remove_prefix(at + kName.size());
+  if (data.starts_with('"')) return;
+  ++new_events_;
+  if (first_text_.empty()) first_text_ = data.substr(0, data.find('"'));
+}
+
 void AnswerReader::TakeData(std::string_view data) {
   if (data.starts_with("{\"error\"")) error_ = data.substr(0, kErrorBytes);
-  const size_t text = data.find("\"text\":\"");
-  if (text != std::string_view::npos && data.substr(text + 8, 1) != "\"") ++new_events_;
+  TakeText(data);
   tokens_ = std::max(tokens_, NumberBehind(data, "\"completion_tokens\":"));
 }
 

@@ -17,6 +17,8 @@ class AnswerReader {
   // Events with text among those of the last Push.
   int64_t new_events() const { return new_events_; }
   int64_t tokens() const { return tokens_; }  // of the usage object
+  // Of the first event with text, as it stands in JSON.
+  const std::string& first_text() const { return first_text_; }
   // Empty: status 200 and no event of an error.
   const std::string& error() const { return error_; }
 
@@ -24,6 +26,7 @@ class AnswerReader {
   bool TakeLine(std::string_view line);
   void TakeHeader(std::string_view line);
   void TakeData(std::string_view data);
+  void TakeText(std::string_view data);
   bool TakeBody();
 
   std::string pending_;  // not yet a whole line, or the body
@@ -33,6 +36,7 @@ class AnswerReader {
   size_t length_ = 0;  // of a body that is not chunked
   int64_t new_events_ = 0;
   int64_t tokens_ = 0;
+  std::string first_text_;
   std::string error_;
 };
 
