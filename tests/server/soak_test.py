@@ -159,7 +159,7 @@ def main(program, seconds="60"):
     servers = [Watched("script", program, "--model", "fake:" + script),
                Watched("nano", program, "--cache-tokens", "32768", "--max-context", "4096", "--so-cache-bytes", "4194304")]
     with servers[0].serving as servers[0].url, servers[1].serving as servers[1].url:
-        count = run_for(servers, float(seconds) / 4, 0)
+        count = run_for(servers, min(float(seconds) / 4, 240), 0)
         count += run_for(servers, float(seconds), 30)
         for server in servers:
             server.check()
