@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "base/log.h"
-#include "base/sha256.h"
 #include "engine/drafts.h"
 #include "engine/parts.h"
 #include "engine/rank.h"
+#include "engine/rank_model.h"
+#include "engine/ranks.h"
 #include "engine/sizes.h"
-#include "exec/model_executor.h"
 #include "hub/hub.h"
 
 namespace thalweg::engine {
@@ -74,15 +74,6 @@ Status FillIntake(const EngineOptions& options, Parts* parts) {
   return {};
 }
 
-// Whatever changes the bits of a cached row.
-std::string CacheIdentity(const Parts& parts, const kernels::Ops& ops) {
-  const std::string text =
-      fmt::format("1 {} {} {} {} {}", checkpoint::ToJson(parts.checkpoint->config()),
-                  parts.checkpoint->dir().string(), parts.checkpoint->total_bytes(),
-                  static_cast<int>(parts.options.numerics), ops.name);
-  return base::HexOf(base::Sha256Of(text));
-}
-
 // What the rank has, and the policy that options ask for.
 sched::SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const Sizes& sizes,
                                            model::Model& model) {
@@ -100,57 +91,51 @@ sched::SchedulerOptions SchedulerOptionsOf(const EngineOptions& options, const S
   return out;
 }
 
-void LogSizes(const Sizes& sizes, int64_t free_bytes) {
-  const auto mib = [](int64_t bytes) { return bytes >> 20; };
-  const model::MemoryPlan& plan = sizes.memory;
-  spdlog::info(
-      "memory in MiB: {} free; weights {} mapped, {} packed; cache of {} tokens {}; {} checkpoints "
-      "{}; sequences {}; workspace {}; a device's own {}",
-      mib(free_bytes), mib(plan.weights_mapped), mib(plan.packed_weights), sizes.cache_tokens,
-      mib(plan.cache_blocks), sizes.checkpoints, mib(plan.checkpoints), mib(plan.sequence_slots),
-      mib(plan.workspace), mib(plan.device_work));
+// Custom processors and masks are of this process: every rank in it knows them.
+void AddHooks(exec::ModelExecutor* own, Parts* parts) {
+  std::vector<exec::ModelExecutor*> hosts = {own};
+  if (parts->ranks != nullptr)
+    for (exec::ModelExecutor* other : parts->ranks->others()) hosts.push_back(other);
+  parts->processors = {.add =
+                           [hosts](const std::string& name, const LogitsProcessor& processor) {
+                             for (exec::ModelExecutor* host : hosts)
+                               host->RegisterProcessor(name, processor);
+                           },
+                       .remove =
+                           [hosts](const std::string& name) {
+                             for (exec::ModelExecutor* host : hosts)
+                               host->UnregisterProcessor(name);
+                           }};
+  parts->set_token_masks = [hosts](const exec::FindTokenMasks& find) {
+    for (exec::ModelExecutor* host : hosts) host->SetTokenMasks(find);
+  };
+}
+
+Result<RankModel> MakeFirstRank(const EngineOptions& options, const Sizes& sizes, Parts* parts) {
+  if (parts->ranks == nullptr) return MakeRank(options, *parts->checkpoint, sizes, nullptr, 1);
+  return parts->ranks->Make(options, *parts->checkpoint, sizes);
 }
 
 // Sizes, the executor, and the scheduler's options, which must agree.
 Status MakeExecutor(const EngineOptions& options, Parts* parts) {
-  const checkpoint::Config& config = parts->checkpoint->config();
-  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend({.name = options.backend,
-                                                           .numerics = options.numerics,
-                                                           .target = options.cpu_target}));
-  parts->team = std::make_unique<base::ThreadTeam>(options.threads, options.pinning);
-  model::ModelOptions model;
-  model.ops = ops;
-  model.team = parts->team.get();
-  model.max_rows = options.max_rows;
-  model.max_sequences = options.max_sequences;
-  model.repack = options.repack;
-  model.graphs = options.graphs;
-  if (!options.trace_file.empty()) {
-    TW_ASSIGN(parts->timed_ops, exec::TimedOps::Make(*ops));
-    model.ops = &parts->timed_ops->ops();
-  }
-  const int64_t free_bytes = ops->memory->free_bytes();
-  TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
-  LogSizes(sizes, free_bytes);
-  model.max_tokens = sizes.cache_tokens;
-  model.checkpoints = sizes.checkpoints;
-  TW_ASSIGN(auto executor, exec::ModelExecutor::Create(*parts->checkpoint, model));
-  TW_ASSIGN(const exec::DraftOptions drafts, ChooseDrafts(options, CacheIdentity(*parts, *ops),
-                                                          *parts->checkpoint, &executor->model()));
-  TW_TRY(executor->SetDrafts(drafts));
-  exec::ModelExecutor* host = executor.get();
-  parts->processors = {
-      .add =
-          [host](const std::string& name, LogitsProcessor processor) {
-            host->RegisterProcessor(name, std::move(processor));
-          },
-      .remove = [host](const std::string& name) { host->UnregisterProcessor(name); }};
-  parts->set_token_masks = [host](exec::FindTokenMasks find) {
-    host->SetTokenMasks(std::move(find));
-  };
-  parts->scheduler = SchedulerOptionsOf(options, sizes, host->model());
-  parts->executor = std::move(executor);
-  parts->scheduler.cache_identity = CacheIdentity(*parts, *ops);
+  TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
+  if (options.ranks > 1) parts->ranks = MakeRankThreads(static_cast<int>(options.ranks));
+  const int ranks_here = parts->ranks == nullptr ? 1 : parts->ranks->ranks_here();
+  TW_ASSIGN(const Sizes sizes, SizesOfRank(options, parts->checkpoint->config(), *ops, ranks_here));
+  TW_ASSIGN(RankModel rank, MakeFirstRank(options, sizes, parts));
+  AddHooks(rank.executor.get(), parts);
+  parts->scheduler = SchedulerOptionsOf(options, sizes, rank.executor->model());
+  parts->scheduler.cache_identity = CacheIdentity(options, *parts->checkpoint, *ops);
+  parts->team = std::move(rank.team);
+  parts->timed_ops = std::move(rank.timed_ops);
+  parts->experts = std::move(rank.experts);
+  parts->executor = std::move(rank.executor);
+  if (parts->ranks == nullptr) return {};
+  parts->scheduler.ranks = parts->ranks->group()->size();
+  parts->scheduler.local_only_on_first = !parts->ranks->one_process();
+  parts->executor =
+      std::make_unique<exec::RanksExecutor>(std::move(parts->executor), parts->ranks->group(),
+                                            static_cast<int32_t>(parts->scheduler.max_sequences));
   return {};
 }
 

@@ -240,6 +240,27 @@ std::vector<OptionRow> EngineOptions::ReplayRows(std::string_view fallback) {
   };
 }
 
+std::vector<OptionRow> EngineOptions::RankRows() {
+  return {
+      {.name = "ranks",
+       .kind = OptionKind::kInteger,
+       .help = "ranks in this process, which share experts; each has max-sequences and caches of "
+               "its own; results have the same bits (docs/ranks.md; mpirun starts processes "
+               "instead)",
+       .fallback = "1",
+       .least = 1,
+       .most = 256},
+      {.name = "expert-placement",
+       .help = "where experts lie, a file of thalweg inspect experts --save; default: in order",
+       .value_name = "FILE"},
+      {.name = "expert-spare",
+       .kind = OptionKind::kInteger,
+       .help = "places on each rank for copies of experts that are wanted most",
+       .fallback = "0",
+       .most = 4096},
+  };
+}
+
 std::vector<OptionRow> EngineOptions::ModelRows() {
   std::vector<OptionRow> rows = hub::HubOptions::Rows();
   Append(MachineRows(), &rows);
@@ -258,6 +279,7 @@ std::vector<OptionRow> EngineOptions::Rows() {
   Append(BatchRows(), &rows);
   Append(CacheRows(), &rows);
   Append(StructuredRows(), &rows);
+  Append(RankRows(), &rows);
   Append(ServiceRows(), &rows);
   return rows;
 }

@@ -103,6 +103,12 @@ void ReadStructured(const OptionValues& values, EngineOptions* o) {
   o->so_threads = values.Integer("so-threads");
 }
 
+void ReadRanks(const OptionValues& values, EngineOptions* o) {
+  o->ranks = values.Integer("ranks");
+  o->expert_placement = values.Text("expert-placement");
+  o->expert_spare = values.Integer("expert-spare");
+}
+
 void SetText(std::string_view name, std::string_view text, OptionValues* values) {
   if (!text.empty()) values->Set(std::string(name), std::string(text));
 }
@@ -167,6 +173,12 @@ void WriteStructured(const EngineOptions& o, OptionValues* values) {
   SetNumber("so-threads", o.so_threads, values);
 }
 
+void WriteRanks(const EngineOptions& o, OptionValues* values) {
+  SetNumber("ranks", o.ranks, values);
+  SetText("expert-placement", o.expert_placement, values);
+  SetNumber("expert-spare", o.expert_spare, values);
+}
+
 }  // namespace
 
 Status EngineOptions::CheckHonoured(const OptionValues& values) {
@@ -189,8 +201,24 @@ Status EngineOptions::CheckReplay(model::ReplayMode replay, std::optional<int64_
       *keep_tokens, ReplayName(replay)));
 }
 
+Status EngineOptions::CheckRanks() const {
+  if (ranks < 1) return base::InvalidArgument(fmt::format("--ranks is {}: at least 1", ranks));
+  if (ranks == 1) return {};
+  if (backend != "cpu" && backend != "reference")
+    return base::Unsupported(fmt::format(
+        "--ranks {} with --backend {}: ranks share experts on the host's processors alone", ranks,
+        backend));
+  if (pinning == base::Pinning::kOn)
+    return base::InvalidArgument(fmt::format(
+        "--pin on would put the threads of all {} --ranks on the same cores: leave it out, or "
+        "start the ranks with mpirun",
+        ranks));
+  return {};
+}
+
 Status EngineOptions::Check() const {
   TW_TRY(CheckReplay(replay, keep_tokens));
+  TW_TRY(CheckRanks());
   if (checkpoint_interval < kBlockTokens || checkpoint_interval % kBlockTokens != 0) {
     return base::InvalidArgument(
         fmt::format("--checkpoint-interval is {}, but must be a multiple of {}",
@@ -226,6 +254,7 @@ Result<EngineOptions> EngineOptions::From(const OptionValues& values) {
   ReadCache(values, &options);
   ReadService(values, &options);
   ReadStructured(values, &options);
+  ReadRanks(values, &options);
   TW_TRY(options.Check());
   return options;
 }
@@ -236,6 +265,7 @@ OptionValues EngineOptions::ToValues() const {
   WriteCache(*this, &values);
   WriteService(*this, &values);
   WriteStructured(*this, &values);
+  WriteRanks(*this, &values);
   return values;
 }
 

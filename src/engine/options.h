@@ -51,6 +51,10 @@ struct EngineOptions {
   std::string draft_calibration = {};
   bool forced_drafts = true;  // text that a constraint forces is drafted, with draft_tokens 0 too
 
+  int64_t ranks = 1;                  // threads of this process, each a rank
+  std::string expert_placement = {};  // file of a placement; empty: experts in order
+  int64_t expert_spare = 0;           // slots for replicas on each rank
+
   int64_t overlap = 1;           // plans ahead of the step that runs; 0: synchronous
   uint64_t seed = 0;             // requests without a seed draw theirs from it; 0: from the clock
   std::string trace_file = {};   // Chrome trace of requests and steps
@@ -65,10 +69,11 @@ struct EngineOptions {
   // The table: names, defaults, ranges, help, environment names.
   static std::vector<base::OptionRow> Rows();
   // Groups of it, for commands that run a model without the engine: backend and threads; those and
-  // what else a model needs; replay, with the command's own default mode.
+  // what else a model needs; replay, with the command's own default mode; ranks.
   static std::vector<base::OptionRow> MachineRows();
   static std::vector<base::OptionRow> ModelRows();
   static std::vector<base::OptionRow> ReplayRows(std::string_view fallback);
+  static std::vector<base::OptionRow> RankRows();
 
   // From resolved values. Contradictory values are an error that names both options.
   static Result<EngineOptions> From(const base::OptionValues& values);
@@ -80,6 +85,7 @@ struct EngineOptions {
   static Status CheckReplay(model::ReplayMode replay, std::optional<int64_t> keep_tokens);
   // The same checks, for options that code filled in.
   Status Check() const;
+  Status CheckRanks() const;
 
   // Every option that has a value: From(ToValues()) gives the same options.
   base::OptionValues ToValues() const;

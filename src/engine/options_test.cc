@@ -51,7 +51,10 @@ TEST(EngineOptions, ValuesSurviveTheWayThroughTheTable) {
                        {"so-cache-bytes", "1000"},
                        {"so-threads", "3"},
                        {"log-level", "info"},
-                       {"preempt-every", "11"}};
+                       {"preempt-every", "11"},
+                       {"ranks", "2"},
+                       {"expert-placement", "p.json"},
+                       {"expert-spare", "1"}};
   const Result<EngineOptions> once = FromGiven(given);
   ASSERT_TRUE(once.ok()) << once.status().ToString();
   const base::OptionValues values = once->ToValues();

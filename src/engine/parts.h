@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "engine/intake.h"
 #include "engine/options.h"
+#include "engine/ranks.h"
 #include "engine/request.h"
 #include "exec/executor.h"
 #include "exec/timed_ops.h"
@@ -34,6 +35,8 @@ struct Parts {
   checkpoint::GenerationDefaults defaults = {};
   IntakeOptions intake = {};
   std::unique_ptr<exec::TimedOps> timed_ops = {};  // with a trace: what the executor runs
+  std::unique_ptr<Ranks> ranks = {};  // null: one rank; ends behind the executor, which tells it to
+  std::unique_ptr<model::ExpertParallel> experts = {};  // likewise
   std::unique_ptr<exec::Executor> executor = {};
   ProcessorHost processors = {};
   // Tells the executor where masks are found; empty: it takes none.

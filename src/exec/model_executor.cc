@@ -376,12 +376,18 @@ void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   result->execute_seconds = Now() - begin;
 }
 
+// Ranks that share experts go through every step together, with rows or without.
+Status ModelExecutor::RunForward() {
+  if (!chunks_.empty()) return model_->Step(chunks_, &output_);
+  return model_->options().expert_parallel != nullptr ? model_->Idle() : Status();
+}
+
 void ModelExecutor::ExecuteWhole(const StepPlan& plan, StepResult* result) {
   result->Clear();
   result->number = plan.number;
   result->status = CollectDrafts();
   BeginPlan(plan, false, &result->sequences);
-  if (result->status.ok() && !chunks_.empty()) result->status = model_->Step(chunks_, &output_);
+  if (result->status.ok()) result->status = RunForward();
   if (!result->status.ok()) return;
   Sample(plan.rows, nullptr, result);
   SaveCheckpoints(plan.rows, &result->sequences);

@@ -131,6 +131,7 @@ class ModelExecutor : public Executor {
   void MaskRows(const Running& running, Flight* flight, std::span<model::RowMask> rows);
   Result<std::vector<NextTokens>> NextOf(const Running& running, int32_t number);
   Status CollectDrafts();
+  Status RunForward();
   void Land(Flight* flight);
   void ExecuteWhole(const step::StepPlan& plan, step::StepResult* result);
   std::span<float> Logits(int64_t row);

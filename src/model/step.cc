@@ -256,7 +256,10 @@ int64_t LogitRowsOf(std::span<const Chunk> chunks) {
 Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {
   State& s = *state_;
   TW_CHECK_EQ(s.results.under_way(), 0);
-  TW_TRY(s.CheckStep(chunks));
+  if (const Status checked = s.CheckStep(chunks); !checked.ok()) {
+    if (options().expert_parallel != nullptr) TW_TRY(Idle());  // the others run
+    return checked;
+  }
   TW_TRY(s.CheckExperts());
   s.Enqueue(chunks, probe, output);
   output->rows = LogitRowsOf(chunks);

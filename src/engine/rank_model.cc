@@ -1,0 +1,127 @@
+#include "engine/rank_model.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/machine.h"
+#include "base/sha256.h"
+#include "engine/drafts.h"
+
+namespace thalweg::engine {
+namespace {
+
+void LogSizes(const Sizes& sizes, int64_t free_bytes) {
+  const auto mib = [](int64_t bytes) { return bytes >> 20; };
+  const model::MemoryPlan& plan = sizes.memory;
+  spdlog::info(
+      "memory in MiB: {} free; weights {} mapped, {} packed; cache of {} tokens {}; {} checkpoints "
+      "{}; sequences {}; workspace {}; a device's own {}",
+      mib(free_bytes), mib(plan.weights_mapped), mib(plan.packed_weights), sizes.cache_tokens,
+      mib(plan.cache_blocks), sizes.checkpoints, mib(plan.checkpoints), mib(plan.sequence_slots),
+      mib(plan.workspace), mib(plan.device_work));
+}
+
+model::ModelOptions ModelOptionsOf(const EngineOptions& options) {
+  model::ModelOptions model;
+  model.max_rows = options.max_rows;
+  model.max_sequences = options.max_sequences;
+  model.repack = options.repack;
+  model.graphs = options.graphs;
+  return model;
+}
+
+// --threads are of the machine's ranks together, as far as they go.
+int ThreadsOf(const EngineOptions& options, int ranks_here) {
+  if (ranks_here == 1) return options.threads;
+  const int threads = options.threads > 0 ? options.threads : base::AvailableProcessors();
+  return std::max(1, threads / ranks_here);
+}
+
+// Ranks differ in what steps cost, and all of them would have to measure together.
+EngineOptions DraftOptionsOf(const EngineOptions& options, bool alone) {
+  EngineOptions out = options;
+  if (alone || !options.draft_costs || options.draft_tokens == 0) return out;
+  spdlog::warn("several ranks do not measure what steps cost: whole blocks are drafted always");
+  out.draft_costs = false;
+  return out;
+}
+
+Status AddExperts(const EngineOptions& options, const checkpoint::Config& config,
+                  comm::Communicator* group, RankModel* rank) {
+  if (group == nullptr) return {};
+  TW_ASSIGN(parallel::Placement placement, FirstPlacement(options, config, group->size()));
+  TW_ASSIGN(rank->experts, model::ExpertParallel::Make(group, std::move(placement)));
+  return {};
+}
+
+}  // namespace
+
+Result<const kernels::Ops*> FindOps(const EngineOptions& options) {
+  return kernels::FindBackend(
+      {.name = options.backend, .numerics = options.numerics, .target = options.cpu_target});
+}
+
+Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config& config,
+                          const kernels::Ops& ops, int ranks) {
+  model::ModelOptions model = ModelOptionsOf(options);
+  model.ops = &ops;
+  const int64_t all = ops.memory->free_bytes();
+  const int64_t free_bytes = all < 0 ? all : all / ranks;
+  TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
+  LogSizes(sizes, free_bytes);
+  return sizes;
+}
+
+Result<parallel::Placement> FirstPlacement(const EngineOptions& options,
+                                           const checkpoint::Config& config, int ranks) {
+  TW_ASSIGN(const parallel::PlacementShape shape,
+            parallel::ShapeFor(config.n_routed_experts, ranks, options.expert_spare));
+  const int64_t layers = config.num_hidden_layers;
+  if (options.expert_placement.empty()) return parallel::InOrder(shape, layers);
+  TW_ASSIGN(parallel::Placement placement, parallel::ReadPlacement(options.expert_placement));
+  const bool fits = placement.shape.experts == shape.experts && placement.shape.ranks == ranks &&
+                    static_cast<int64_t>(placement.layers.size()) == layers;
+  if (fits) return placement;
+  return base::InvalidArgument(fmt::format(
+      "{} places {} experts of {} layers on {} ranks; here are {} experts of {} layers and {} "
+      "ranks: make one with thalweg inspect experts --ranks {}",
+      options.expert_placement, placement.shape.experts, placement.layers.size(),
+      placement.shape.ranks, shape.experts, layers, ranks, ranks));
+}
+
+Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+                           const Sizes& sizes, comm::Communicator* group, int ranks_here) {
+  RankModel rank;
+  TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
+  rank.team = std::make_unique<base::ThreadTeam>(ThreadsOf(options, ranks_here), options.pinning);
+  TW_TRY(AddExperts(options, checkpoint.config(), group, &rank));
+  model::ModelOptions model = ModelOptionsOf(options);
+  model.ops = ops;
+  model.team = rank.team.get();
+  model.expert_parallel = rank.experts.get();
+  if (!options.trace_file.empty()) {
+    TW_ASSIGN(rank.timed_ops, exec::TimedOps::Make(*ops));
+    model.ops = &rank.timed_ops->ops();
+  }
+  model.max_tokens = sizes.cache_tokens;
+  model.checkpoints = sizes.checkpoints;
+  TW_ASSIGN(rank.executor, exec::ModelExecutor::Create(checkpoint, model));
+  TW_ASSIGN(const exec::DraftOptions drafts, ChooseDrafts(DraftOptionsOf(options, group == nullptr),
+                                                          CacheIdentity(options, checkpoint, *ops),
+                                                          checkpoint, &rank.executor->model()));
+  TW_TRY(rank.executor->SetDrafts(drafts));
+  return rank;
+}
+
+std::string CacheIdentity(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+                          const kernels::Ops& ops) {
+  const std::string text = fmt::format("1 {} {} {} {} {}", checkpoint::ToJson(checkpoint.config()),
+                                       checkpoint.dir().string(), checkpoint.total_bytes(),
+                                       static_cast<int>(options.numerics), ops.name);
+  return base::HexOf(base::Sha256Of(text));
+}
+
+}  // namespace thalweg::engine

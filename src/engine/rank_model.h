@@ -1,0 +1,45 @@
+// What one rank is made of: its threads, its share of the experts, the model and its executor.
+#pragma once
+
+#include <memory>
+
+#include "base/thread_team.h"
+#include "checkpoint/checkpoint.h"
+#include "comm/communicator.h"
+#include "engine/options.h"
+#include "engine/sizes.h"
+#include "exec/model_executor.h"
+#include "exec/timed_ops.h"
+#include "model/expert_parallel.h"
+
+namespace thalweg::engine {
+
+struct RankModel {
+  std::unique_ptr<base::ThreadTeam> team = {};
+  std::unique_ptr<exec::TimedOps> timed_ops = {};       // with a trace
+  std::unique_ptr<model::ExpertParallel> experts = {};  // null: one rank
+  std::unique_ptr<exec::ModelExecutor> executor = {};
+};
+
+// The backend that options name.
+Result<const kernels::Ops*> FindOps(const EngineOptions& options);
+
+// The sizes of each of `ranks` that share this machine's memory; logged.
+Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config& config,
+                          const kernels::Ops& ops, int ranks);
+
+// Where the experts lie at the beginning: what --expert-placement says, or in order. Errors: more
+// ranks than experts, a file for other sizes.
+Result<parallel::Placement> FirstPlacement(const EngineOptions& options,
+                                           const checkpoint::Config& config, int ranks);
+
+// `group`: null for one rank alone. `ranks_here`: ranks that share this machine's cores. The
+// checkpoint and the group outlive the rank.
+Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+                           const Sizes& sizes, comm::Communicator* group, int ranks_here);
+
+// Whatever changes the bits of a cached row.
+std::string CacheIdentity(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+                          const kernels::Ops& ops);
+
+}  // namespace thalweg::engine

@@ -1,0 +1,216 @@
+// The number of ranks changes no bit of what a request gets: engines over 1, 2, 3, 4 and 8 ranks
+// (threads), greedy and sampled with seeds, with every rank busy and with most of them idle, with
+// copies of experts, prefix reuse, overlap, preemption, drafts, forced text and custom processors;
+// over nano and both tiny checkpoints. Mistakes are told before anything runs.
+#include <gtest/gtest.h>
+
+#include "base/mapped_file.h"
+#include "engine/rank.h"
+#include "engine/ranks.h"
+#include "tests/engine/harness.h"
+#include "tests/invariance/checkpoints.h"
+
+namespace thalweg::tests {
+namespace {
+
+using engine::GenerateRequest;
+
+void Season(uint64_t kind, GenerateRequest* r) {
+  r->seed = 100 + kind;
+  r->sampling.logprobs = 3;
+  r->sampling.temperature = kind % 3 == 0 ? 0 : 0.9;
+  r->sampling.ignore_eos = kind % 2 == 0;
+  if (kind % 4 == 1) r->sampling.top_p = 0.9;
+  if (kind % 4 == 2) r->sampling.repetition_penalty = 1.2;
+  if (kind % 5 == 4) r->n = 2;
+}
+
+// Short and long prompts, some with a prefix in common.
+std::vector<GenerateRequest> SomeRequests() {
+  std::vector<GenerateRequest> all;
+  const std::vector<int64_t> lengths = {1, 63, 65, 141, 200, 333, 7};
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    GenerateRequest& r = all.emplace_back();
+    r.prompt = SomeTokens(lengths[i], i + 1);
+    r.max_tokens = 8 + static_cast<int64_t>(i % 5);
+    Season(i, &r);
+  }
+  for (uint64_t i = 0; i < 4; ++i) {
+    GenerateRequest& r = all.emplace_back(WithPrefix(200, 20, 50 + i, 9));
+    Season(i, &r);
+  }
+  all[2].sampling.prompt_logprobs = 2;
+  return all;
+}
+
+engine::EngineOptions Options(int64_t ranks) {
+  engine::EngineOptions options = NanoOptions();
+  options.numerics = kernels::Numerics::kFast;
+  options.cache_tokens = 4096;
+  options.max_sequences = 8;
+  options.ranks = ranks;
+  return options;
+}
+
+const std::vector<Answer>& Expected() {
+  static const std::vector<Answer> expected = RunEach(*LoadEngine(Options(1)), SomeRequests());
+  return expected;
+}
+
+void ExpectSame(const std::vector<Answer>& expected, const std::vector<Answer>& actual) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_FALSE(expected[i].tokens.empty());
+    EXPECT_EQ(Difference(expected[i], actual[i]), "") << "sequence " << i;
+  }
+}
+
+void Check(const engine::EngineOptions& options) {
+  const auto engine = LoadEngine(options);
+  ExpectSame(Expected(), RunAll(*engine, SomeRequests()));
+  ExpectSame(Expected(), RunAll(*engine, SomeRequests()));  // with a warm cache
+}
+
+TEST(EngineRanks, EveryNumberOfRanks) {
+  for (const int64_t ranks : {2, 3, 4, 8}) {
+    SCOPED_TRACE(ranks);
+    Check(Options(ranks));
+  }
+}
+
+TEST(EngineRanks, MostOfThemIdle) {
+  const auto engine = LoadEngine(Options(3));
+  ExpectSame(Expected(), RunEach(*engine, SomeRequests()));
+}
+
+TEST(EngineRanks, CopiesOfExperts) {
+  engine::EngineOptions options = Options(3);
+  options.expert_spare = 3;
+  Check(options);
+}
+
+TEST(EngineRanks, PreemptionOverlapAndSmallChunks) {
+  engine::EngineOptions options = Options(2);
+  options.preempt_every = 3;
+  options.overlap = 2;
+  options.max_rows = 48;
+  Check(options);
+}
+
+TEST(EngineRanks, Drafts) {
+  engine::EngineOptions options = Options(2);
+  options.draft_tokens = 4;
+  options.draft_costs = false;
+  Check(options);
+}
+
+TEST(EngineRanks, OneRequestAfterAnotherIsSpreadOverRanks) {
+  const auto engine = LoadEngine(Options(4));
+  RunAll(*engine, SomeRequests());
+  const sched::SchedulerStats stats = engine->metrics().scheduler;
+  EXPECT_EQ(stats.running, 0);
+  EXPECT_EQ(stats.waiting, 0);
+  EXPECT_GE(stats.admitted, Expected().size());
+}
+
+TEST(EngineRanks, ConstraintsAndProcessorsOnEveryRank) {
+  std::vector<GenerateRequest> all;
+  for (uint64_t i = 0; i < 6; ++i) {
+    GenerateRequest& r = all.emplace_back();
+    r.prompt = SomeTokens(20 + static_cast<int64_t>(i), i);
+    r.max_tokens = 12;
+    r.seed = i;
+    if (i % 2 == 0) {
+      r.so_args = R"({"type": "regex", "content": "[a-z]{3,8} [0-9]{2}"})";
+    } else {
+      r.logits_processor = [i](std::span<const int32_t>, std::span<float> logits) {
+        logits[40 + i] += 6;
+        return Status();
+      };
+    }
+  }
+  const std::vector<Answer> expected = RunEach(*LoadEngine(Options(1)), all);
+  ExpectSame(expected, RunAll(*LoadEngine(Options(3)), all));
+}
+
+// Over a checkpoint without a tokenizer.
+class Bare : public exec::Executor {
+ public:
+  Bare(const checkpoint::Checkpoint& checkpoint, int ranks, sched::SchedulerOptions* scheduler)
+      : ranks_(engine::MakeRankThreads(ranks)) {
+    engine::EngineOptions options;
+    options.threads = 1;
+    options.max_sequences = 4;
+    options.max_rows = 64;
+    options.repack = model::Repack::kNever;
+    model_ = ranks_
+                 ->Make(options, checkpoint,
+                        {.context_tokens = 512, .cache_tokens = 1024, .checkpoints = 16})
+                 .value();
+    engine::DescribeRank(model_.executor->model(), scheduler);
+    scheduler->ranks = ranks;
+    scheduler->checkpoint_interval_tokens = 64;
+    executor_ =
+        std::make_unique<exec::RanksExecutor>(std::move(model_.executor), ranks_->group(), 4);
+  }
+  void Execute(const step::StepPlan& plan, step::StepResult* result) override {
+    executor_->Execute(plan, result);
+  }
+
+ private:
+  std::unique_ptr<engine::Ranks> ranks_;
+  engine::RankModel model_;
+  std::unique_ptr<exec::Executor> executor_;
+};
+
+std::vector<Answer> OverBare(const std::string& name, int ranks) {
+  const checkpoint::Checkpoint& checkpoint = Shipped(name);
+  sched::SchedulerOptions scheduler;
+  auto executor = std::make_unique<Bare>(checkpoint, ranks, &scheduler);
+  const auto engine = engine::Engine::Start({}, scheduler, std::move(executor), nullptr).value();
+  std::vector<GenerateRequest> all;
+  for (uint64_t i = 0; i < 8; ++i) {
+    GenerateRequest& r = all.emplace_back();
+    r.prompt =
+        SomeText(checkpoint.config(), 1 + 23 * static_cast<int64_t>(i), static_cast<uint32_t>(i));
+    r.max_tokens = 6;
+    Season(i, &r);
+    r.n = 1;
+  }
+  return RunAll(*engine, all);
+}
+
+TEST(EngineRanks, TinyCheckpoints) {
+  for (const std::string name : {"tiny-a", "tiny-b"}) {
+    SCOPED_TRACE(name);
+    const std::vector<Answer> expected = OverBare(name, 1);
+    for (const int ranks : {2, 3, 4, 8}) {
+      SCOPED_TRACE(ranks);
+      ExpectSame(expected, OverBare(name, ranks));
+    }
+  }
+}
+
+std::string ErrorOf(const engine::EngineOptions& options) {
+  const auto engine = engine::Engine::Load(options);
+  return engine.ok() ? "" : engine.status().ToString();
+}
+
+TEST(EngineRanks, MoreRanksThanExpertsAreRefused) {
+  EXPECT_NE(ErrorOf(Options(17)).find("17 ranks"), std::string::npos) << ErrorOf(Options(17));
+}
+
+TEST(EngineRanks, APlacementForOthersIsRefused) {
+  engine::EngineOptions options = Options(2);
+  options.expert_placement = testing::TempDir() + "/placement.json";
+  const auto shape = parallel::ShapeFor(16, 4, 0);
+  ASSERT_TRUE(
+      base::WriteFile(options.expert_placement, parallel::ToJson(parallel::InOrder(*shape, 10)))
+          .ok());
+  const std::string error = ErrorOf(options);
+  EXPECT_NE(error.find("make one with thalweg inspect experts --ranks 2"), std::string::npos)
+      << error;
+}
+
+}  // namespace
+}  // namespace thalweg::tests
