@@ -94,21 +94,6 @@ Status ReadPrefillLoad(const JsonFields& root, PrefillLoad* load) {
   return {};
 }
 
-// Ranks must not be more than experts, and a step no larger than can be drawn.
-Status CheckLoads(const Cluster& c) {
-  const int64_t ranks = std::max(c.decode.ranks, c.prefill.ranks);
-  if (ranks > c.model.experts)
-    return base::InvalidArgument(
-        fmt::format("{} ranks are more than {} experts", ranks, c.model.experts));
-  for (const int64_t batch : c.decode.batches) {
-    if (batch <= kMostRows / c.decode.ranks / c.decode.rows_per_sequence) continue;
-    return base::OutOfRange(fmt::format("decode: a batch of {} on {} ranks has more than {} rows",
-                                        batch, c.decode.ranks, kMostRows));
-  }
-  if (!c.decode.batches.empty() || !c.prefill.prompts.empty()) return {};
-  return base::InvalidArgument("neither decode nor prefill is asked for");
-}
-
 Result<ClusterFile> FromJson(const Json& json) {
   TW_ASSIGN(const JsonFields root,
             JsonFields::Open(json, "cluster",
@@ -139,6 +124,20 @@ Status CheckCounts(const Cluster& c) {
 }
 
 }  // namespace
+
+Status CheckLoads(const Cluster& c) {
+  const int64_t ranks = std::max(c.decode.ranks, c.prefill.ranks);
+  if (ranks > c.model.experts)
+    return base::InvalidArgument(
+        fmt::format("{} ranks are more than {} experts", ranks, c.model.experts));
+  for (const int64_t batch : c.decode.batches) {
+    if (batch <= kMostRows / c.decode.ranks / c.decode.rows_per_sequence) continue;
+    return base::OutOfRange(fmt::format("decode: a batch of {} on {} ranks has more than {} rows",
+                                        batch, c.decode.ranks, kMostRows));
+  }
+  if (!c.decode.batches.empty() || !c.prefill.prompts.empty()) return {};
+  return base::InvalidArgument("neither decode nor prefill is asked for");
+}
 
 Result<ClusterFile> ParseCluster(std::string_view text, std::string_view what) {
   TW_ASSIGN(const Json json, base::ParseJson(text, what));

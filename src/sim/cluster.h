@@ -55,6 +55,10 @@ struct Cluster {
   PrefillLoad prefill = {};  // no prompts: not asked for
 };
 
+// Ranks must not be more than experts, and a step no larger than can be drawn. Part of reading, and
+// of predicting, for whom changes a cluster in between.
+Status CheckLoads(const Cluster& cluster);
+
 // Files that it names (costs, routing.counts) are looked for beside it.
 Result<Cluster> ReadCluster(const std::filesystem::path& path);
 

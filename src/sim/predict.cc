@@ -212,6 +212,7 @@ Result<Prediction> PredictPrefill(const Cluster& c, const Experts& experts, int6
 }  // namespace
 
 Result<std::vector<Prediction>> Predict(const Cluster& cluster) {
+  TW_TRY(CheckLoads(cluster));
   std::vector<Prediction> all;
   if (!cluster.decode.batches.empty()) {
     TW_ASSIGN(const Experts experts, Experts::Place(cluster, cluster.decode.ranks));

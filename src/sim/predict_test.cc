@@ -110,6 +110,12 @@ TEST(SimPredict, RanksOfAPromptShareItEvenly) {
   }
 }
 
+TEST(SimPredict, WhatCannotBeIsAnError) {
+  const auto more_ranks_than_experts = Predict(SomeCluster(65));
+  ASSERT_FALSE(more_ranks_than_experts.ok());
+  EXPECT_NE(more_ranks_than_experts.status().message().find("64 experts"), std::string::npos);
+}
+
 TEST(SimPredict, DraftsBringTokensAndRows) {
   Cluster c = SomeCluster(4);
   const Prediction plain = PredictionsOf(c)[1];

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 
 #include "api/errors.h"
@@ -12,36 +11,13 @@
 #include "tools/batch/line_reader.h"
 #include "tools/batch/run.h"
 #include "tools/command.h"
+#include "tools/run_identity.h"
 #include "tools/signals.h"
 
 namespace thalweg::tools {
 namespace {
 
 constexpr size_t kMaxClockHours = 1000;
-
-// Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 22> kWithoutEffect = {"model-dir",
-                                                             "offline",
-                                                             "threads",
-                                                             "pin",
-                                                             "repack",
-                                                             "graphs",
-                                                             "max-rows",
-                                                             "max-sequences",
-                                                             "cache-tokens",
-                                                             "accelerator",
-                                                             "prefix-reuse",
-                                                             "overlap",
-                                                             "preempt-every",
-                                                             "cache-checkpoints",
-                                                             "checkpoint-interval",
-                                                             "trace",
-                                                             "watchdog",
-                                                             "log-level",
-                                                             "admission-growth",
-                                                             "engine-seed",
-                                                             "so-cache-bytes",
-                                                             "so-threads"};
 
 std::vector<OptionRow> OwnRows() {
   return {
@@ -97,11 +73,8 @@ LLMOptions ModelOptions(const OptionValues& values) {
 
 // Short hash of what all results depend on. Results of different runs do not mix.
 std::string RunIdentity(const OptionValues& values) {
-  std::string text = fmt::format("params={} seed={}", values.Text("params"), values.Text("seed"));
-  for (const OptionRow& row : engine::EngineOptions::Rows()) {
-    if (std::find(kWithoutEffect.begin(), kWithoutEffect.end(), row.name) == kWithoutEffect.end())
-      text += fmt::format(" {}={}", row.name, values.Text(row.name));
-  }
+  const std::string text = fmt::format("params={} seed={}{}", values.Text("params"),
+                                       values.Text("seed"), EngineIdentity(values));
   return batch::HashText(batch::HashOf(text)).substr(0, 8);
 }
 

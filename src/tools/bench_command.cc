@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 
+#include "tools/bench_costs.h"
 #include "tools/bench_kernel.h"
 #include "tools/bench_kernels.h"
 #include "tools/bench_layers.h"
@@ -163,7 +164,8 @@ constexpr std::array kParts = {
     Part{"kernels", BenchKernelsOf, true},          Part{"model", BenchModelOf, true},
     Part{"sampling", BenchSamplingOf, false},       Part{"scheduler", BenchSchedulerOf, false},
     Part{"throughput", BenchThroughputOf, false},   Part{"latency", BenchLatencyOf, false},
-    Part{"serve", bench::BenchServeCommand, false}, Part{"spec", bench::BenchSpecCommand, false}};
+    Part{"serve", bench::BenchServeCommand, false}, Part{"spec", bench::BenchSpecCommand, false},
+    Part{"costs", bench::BenchCostsCommand, false}};
 
 Status UnknownPart(std::string_view name) {
   std::vector<std::string_view> names;
@@ -246,6 +248,9 @@ std::vector<OptionRow> Rows() {
        .help = "sequences that decode together, one figure each (model, spec)",
        .fallback = "1",
        .value_name = "N,N,..."});
+  add({.name = "contexts",
+       .help = "cached tokens before a decode step, figures for each (costs; default 1024)",
+       .value_name = "N,N,..."});
   add({.name = "only", .help = "one backend or cpu target (kernels)"});
   add({.name = "running",
        .help = "sequences that decode, one figure each (scheduler; default 64 to 1024)",
@@ -277,7 +282,8 @@ Command BenchCommand() {
                           "(all backends at the same products), model, sampling (a row of "
                           "logits to its token), scheduler (time of a step "
                           "of the control plane), throughput or latency (an engine under load), "
-                          "serve (a server under load), spec (what speculation brings)",
+                          "serve (a server under load), spec (what speculation brings), "
+                          "costs (what the ops of a step cost, for thalweg simulate)",
                       .least = 0,
                       .most = 1},
       .run = Bench};

@@ -31,6 +31,8 @@ struct Command {
 // Each in its own file.
 Command RunCommand();
 Command BatchCommand();
+Command EvalCommand();
+Command SimulateCommand();
 Command ScoreCommand();
 Command ShiftCommand();
 Command VerifyCommand();

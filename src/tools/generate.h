@@ -60,6 +60,8 @@ inline constexpr uint64_t kDigestStart = 0xcbf29ce484222325u;
 class ScopedSequence {
  public:
   static Result<ScopedSequence> Open(model::Model& model);
+  // One that is open already.
+  static ScopedSequence Adopt(model::Model& model, kvpool::SequenceId id) { return {&model, id}; }
   ScopedSequence(ScopedSequence&& other) noexcept;
   ScopedSequence& operator=(ScopedSequence&&) = delete;
   ~ScopedSequence();

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tools/command.h"
+#include "tools/rank_main.h"
 #include "tools/signals.h"
 
 namespace thalweg::tools {
@@ -15,7 +16,8 @@ std::vector<Command> Commands() {
   return {RunCommand(),          BatchCommand(),        ScoreCommand(),      ShiftCommand(),
           VerifyCommand(),       InspectCommand(),      DumpCommand(),       CompareCommand(),
           PullCommand(),         ServeCommand(),        SynthCommand(),      BenchCommand(),
-          GrammarCheckCommand(), GrammarBenchCommand(), ChatEncodeCommand(), CalibrateCommand()};
+          GrammarCheckCommand(), GrammarBenchCommand(), ChatEncodeCommand(), CalibrateCommand(),
+          EvalCommand(),         SimulateCommand()};
 }
 
 std::string HelpOf(const OptionRow& row) {
@@ -94,7 +96,7 @@ int Report(const Status& status) {
 int RunParsed(const Parsed& parsed) {
   const Result<OptionValues> values = Resolve(parsed);
   if (!values.ok()) return Report(values.status());
-  const Result<int> code = parsed.command.run(*values);
+  const Result<int> code = RunOnRanks(parsed.command, *values);
   return code.ok() ? *code : Report(code.status());
 }
 

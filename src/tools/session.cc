@@ -77,9 +77,10 @@ Result<Session> OpenSession(const SessionOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
   Progress progress("loading", 4);
   Session session;
-  TW_ASSIGN(const kernels::Ops* ops, kernels::FindBackend({.name = options.backend,
-                                                           .numerics = options.numerics,
-                                                           .target = options.cpu_target}));
+  TW_ASSIGN(const kernels::Ops* named, kernels::FindBackend({.name = options.backend,
+                                                             .numerics = options.numerics,
+                                                             .target = options.cpu_target}));
+  const kernels::Ops* ops = options.ops != nullptr ? options.ops : named;
   session.team = std::make_unique<base::ThreadTeam>(options.threads, options.pinning);
   TW_ASSIGN(session.checkpoint, OpenCheckpoint(options));
   progress.Advance("tokenizer");

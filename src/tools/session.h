@@ -51,6 +51,7 @@ struct SessionOptions {
   int64_t max_tokens = 0;            // 0: one full context
   bool blocks_from_outside = false;  // model/model.h
   bool draft = false;
+  const kernels::Ops* ops = nullptr;  // instead of those that backend, numerics and target name
 
   static Result<SessionOptions> From(const OptionValues& values);
 };

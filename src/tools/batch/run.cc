@@ -4,10 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -16,6 +13,7 @@
 #include "tools/batch/line_reader.h"
 #include "tools/batch/request_line.h"
 #include "tools/batch/result_line.h"
+#include "tools/mailbox.h"
 
 namespace thalweg::tools::batch {
 namespace {
@@ -32,28 +30,6 @@ double SecondsSince(Clock::time_point begin) {
 struct Finished {
   int64_t line = 0;
   RequestOutput output = {};
-};
-
-// From the engine's output thread to the thread that writes.
-class Mailbox {
- public:
-  void Put(Finished finished) {
-    const std::scoped_lock lock(mutex_);
-    queue_.push_back(std::move(finished));
-    arrived_.notify_one();
-  }
-
-  // What has come, after waiting for a turn at most.
-  std::deque<Finished> Take() {
-    std::unique_lock lock(mutex_);
-    arrived_.wait_for(lock, kTurn, [this] { return !queue_.empty(); });
-    return std::exchange(queue_, {});
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Finished> queue_;
 };
 
 struct UnderWay {
@@ -187,7 +163,7 @@ class Run {
 
   Status Collect() {
     if (under_way_.empty()) return {};
-    for (const Finished& finished : mailbox_->Take()) TW_TRY(TakeFinished(finished));
+    for (const Finished& finished : mailbox_->Take(kTurn)) TW_TRY(TakeFinished(finished));
     return {};
   }
 
@@ -244,7 +220,7 @@ class Run {
   ResultFile& results_;
   const BatchOptions& options_;
   BatchReport report_;
-  std::shared_ptr<Mailbox> mailbox_ = std::make_shared<Mailbox>();
+  std::shared_ptr<Mailbox<Finished>> mailbox_ = std::make_shared<Mailbox<Finished>>();
   std::unordered_map<int64_t, UnderWay> under_way_;
   std::unordered_set<uint64_t> ids_;
   size_t bytes_under_way_ = 0;
