@@ -26,6 +26,43 @@ std::string Completion(const std::string& prompt, bool stream = false) {
 
 std::string HealthText() { return "GET /health HTTP/1.1\r\nHost: x\r\n\r\n"; }
 
+int64_t MonotonicMicroseconds() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+TEST(Script, AnswersMayBeginWithTheTimeTheyWereAskedFor) {
+  TestServer server(R"({"answers": [
+    {"stamped": true, "pieces": ["a", "b"], "delay_ms": 1, "times": 2, "by": "piece"}]})");
+  const int64_t before = MonotonicMicroseconds();
+  std::string text;
+  for (const TestEvent& event :
+       server.Stream("/v1/completions", {{"prompt", "x"}, {"max_tokens", 64}})) {
+    if (event.data == "[DONE]") break;
+    const Json choices = event.json()["choices"];
+    if (!choices.empty()) text += choices[0]["text"].get<std::string>();
+  }
+  const size_t space = text.find(' ');
+  ASSERT_NE(space, std::string::npos) << text;
+  EXPECT_EQ(text.substr(space), " abab");
+  const int64_t stamp = std::stoll(text.substr(0, space));
+  EXPECT_GE(stamp, before);
+  EXPECT_LE(stamp, MonotonicMicroseconds());
+}
+
+// Longer silence than a reader may take is no fault of the reader.
+TEST(Connection, SilentStreamsDoNotStall) {
+  ServerOptions options = TestServer::Options();
+  options.limits.stall = std::chrono::milliseconds(300);
+  TestServer server(kScript, options);
+  for (int i = 0; i < 3; ++i) {
+    const auto events = server.Stream("/v1/completions", {{"prompt", "silent"}});
+    ASSERT_FALSE(events.empty());
+    EXPECT_EQ(events.back().data, "[DONE]");
+  }
+}
+
 TEST(Connection, RequestsMayComeByteByByte) {
   TestServer server(kScript);
   RawClient client(server.port());

@@ -13,7 +13,6 @@
 #include <charconv>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 
 #include "base/json.h"
@@ -190,7 +189,7 @@ void Session::OnRead(size_t bytes) {
 void Session::OnEvent(double now, bool first_of_read) {
   if (sample_->first == 0) {
     sample_->first = now;
-    due_ = run_->TimeOf(std::atoll(reader_.first_text().c_str()));
+    due_ = run_->TimeOf(reader_.stamp());
   } else {
     sample_->gaps.push_back(first_of_read ? now - last_ : 0);
     due_ += run_->pace_s();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace thalweg::tools::bench {
 namespace {
@@ -37,7 +38,8 @@ void AnswerReader::TakeText(std::string_view data) {
   data.remove_prefix(at + kName.size());
   if (data.starts_with('"')) return;
   ++new_events_;
-  if (first_text_.empty()) first_text_ = data.substr(0, data.find('"'));
+  if (!std::exchange(has_text_, true))
+    std::from_chars(data.data(), data.data() + data.size(), stamp_);
 }
 
 void AnswerReader::TakeData(std::string_view data) {

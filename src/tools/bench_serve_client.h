@@ -17,8 +17,8 @@ class AnswerReader {
   // Events with text among those of the last Push.
   int64_t new_events() const { return new_events_; }
   int64_t tokens() const { return tokens_; }  // of the usage object
-  // Of the first event with text, as it stands in JSON.
-  const std::string& first_text() const { return first_text_; }
+  // The number that the first event with text begins with, or -1.
+  int64_t stamp() const { return stamp_; }
   // Empty: status 200 and no event of an error.
   const std::string& error() const { return error_; }
 
@@ -36,7 +36,8 @@ class AnswerReader {
   size_t length_ = 0;  // of a body that is not chunked
   int64_t new_events_ = 0;
   int64_t tokens_ = 0;
-  std::string first_text_;
+  int64_t stamp_ = -1;
+  bool has_text_ = false;
   std::string error_;
 };
 

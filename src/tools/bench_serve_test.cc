@@ -31,6 +31,15 @@ TEST(AnswerReader, AnyCutIsTheSame) {
   }
 }
 
+TEST(AnswerReader, TheFirstTextMayBeAStamp) {
+  AnswerReader reader;
+  reader.Push("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+  reader.Push("20\r\ndata: {\"text\":\"1234567890123 \"}\n\n\r\n");
+  reader.Push("20\r\ndata: {\"text\":\"77\"}\n\n\r\n");
+  EXPECT_EQ(reader.stamp(), 1234567890123);
+  EXPECT_EQ(AnswerReader().stamp(), -1);
+}
+
 TEST(AnswerReader, ErrorsAreKept) {
   AnswerReader status;
   EXPECT_TRUE(status.Push("HTTP/1.1 429 Too Many Requests\r\nContent-Length: 2\r\n\r\n{}"));
@@ -52,12 +61,14 @@ TEST(BenchServe, UrlsHaveAnAddressAndAPort) {
 
 TEST(BenchServe, FiguresCountFromWhenARequestWasDue) {
   const std::vector<ServeSample> samples = {
-      {.due = 1, .first = 1.5, .end = 2, .tokens = 10, .gaps = {0.1}},
+      {.due = 1, .first = 1.5, .end = 2, .tokens = 10, .gaps = {0.1}, .late = {0.002}},
       {.due = 1, .end = 4, .error = "429"}};
   const auto json = ToJson(ServeFigures(samples));
   EXPECT_EQ(json["requests"], 2);
   EXPECT_EQ(json["errors"], 1);
   EXPECT_DOUBLE_EQ(json["tokens_per_s"].get<double>(), 2.5);
+  EXPECT_EQ(json["events"], 2);
+  EXPECT_DOUBLE_EQ(json["added_ms_p99"].get<double>(), 2);
   EXPECT_DOUBLE_EQ(json["ttft_ms_p50"].get<double>(), 500);
   EXPECT_DOUBLE_EQ(json["e2e_ms_p99"].get<double>(), 1000);
   EXPECT_EQ(ServeErrors(samples).at("429"), 1);
