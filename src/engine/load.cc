@@ -9,6 +9,7 @@
 #include "engine/parts.h"
 #include "engine/rank.h"
 #include "engine/rank_model.h"
+#include "engine/rank_process.h"
 #include "engine/ranks.h"
 #include "engine/sizes.h"
 #include "hub/hub.h"
@@ -111,6 +112,28 @@ void AddHooks(exec::ModelExecutor* own, Parts* parts) {
   };
 }
 
+// Null: one rank.
+Result<std::unique_ptr<Ranks>> OpenRanks(const EngineOptions& options) {
+  RankProcess* process = RankProcess::Running();
+  if (process == nullptr)
+    return options.ranks == 1 ? nullptr : MakeRankThreads(static_cast<int>(options.ranks));
+  if (options.ranks == 1) return MakeRankProcesses(process);
+  return base::InvalidArgument(
+      fmt::format("--ranks {} under mpirun, which started {} already: leave --ranks out",
+                  options.ranks, process->world().size()));
+}
+
+// Ranks of several processes have opened the same, and have the same sizes.
+Result<Sizes> ChooseSizesOfRanks(const EngineOptions& options, const Parts& parts) {
+  TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
+  const int ranks_here = parts.ranks == nullptr ? 1 : parts.ranks->ranks_here();
+  Result<Sizes> sizes = SizesOfRank(options, parts.checkpoint->config(), *ops, ranks_here);
+  if (parts.ranks == nullptr || parts.ranks->one_process()) return sizes;
+  TW_TRY(MeetRanks(parts.ranks->group(), sizes.status()));
+  TW_TRY(AgreeOnSizes(parts.ranks->group(), &*sizes));
+  return sizes;
+}
+
 Result<RankModel> MakeFirstRank(const EngineOptions& options, const Sizes& sizes, Parts* parts) {
   if (parts->ranks == nullptr) return MakeRank(options, *parts->checkpoint, sizes, nullptr, 1);
   return parts->ranks->Make(options, *parts->checkpoint, sizes);
@@ -119,9 +142,7 @@ Result<RankModel> MakeFirstRank(const EngineOptions& options, const Sizes& sizes
 // Sizes, the executor, and the scheduler's options, which must agree.
 Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
-  if (options.ranks > 1) parts->ranks = MakeRankThreads(static_cast<int>(options.ranks));
-  const int ranks_here = parts->ranks == nullptr ? 1 : parts->ranks->ranks_here();
-  TW_ASSIGN(const Sizes sizes, SizesOfRank(options, parts->checkpoint->config(), *ops, ranks_here));
+  TW_ASSIGN(const Sizes sizes, ChooseSizesOfRanks(options, *parts));
   TW_ASSIGN(RankModel rank, MakeFirstRank(options, sizes, parts));
   AddHooks(rank.executor.get(), parts);
   parts->scheduler = SchedulerOptionsOf(options, sizes, rank.executor->model());
@@ -141,19 +162,46 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
 
 }  // namespace
 
-Result<Parts> LoadParts(const EngineOptions& options, const std::function<bool()>& interrupted) {
+// Everything but the model.
+static Status Open(const EngineOptions& options, const std::function<bool()>& interrupted,
+                   Parts* parts) {
   TW_TRY(options.Check());
   TW_TRY(base::SetUpLog(options.log_level));
   spdlog::info("options: {}", options.Describe());
-  Parts parts;
-  parts.options = options;
+  parts->options = options;
+  TW_ASSIGN(parts->ranks, OpenRanks(options));
   TW_ASSIGN(const std::filesystem::path folder, FindFolder(options, interrupted));
-  TW_TRY(OpenCheckpoint(folder, &parts));
-  TW_TRY(FillIntake(options, &parts));
-  TW_TRY(GoOn(interrupted));
+  TW_TRY(OpenCheckpoint(folder, parts));
+  TW_TRY(FillIntake(options, parts));
+  return GoOn(interrupted);
+}
+
+// The same where several processes do it: all go on, or none.
+static Status OpenTogether(const EngineOptions& options, const std::function<bool()>& interrupted,
+                           Parts* parts) {
+  const Status opened = Open(options, interrupted, parts);
+  RankProcess* process = RankProcess::Running();
+  if (process == nullptr) return opened;
+  TW_TRY(MeetRanks(&process->world(), opened));
+  const Result<comm::AgreedFields> fields = IdentityOf(options, *parts->checkpoint);
+  TW_TRY(MeetRanks(&process->world(), fields.status()));
+  return process->Agree(*fields);
+}
+
+Result<Parts> LoadParts(const EngineOptions& options, const std::function<bool()>& interrupted) {
+  Parts parts;
+  TW_TRY(OpenTogether(options, interrupted, &parts));
   TW_TRY(MakeExecutor(options, &parts));
   TW_TRY(GoOn(interrupted));
   return parts;
+}
+
+Status RankProcess::Follow(const EngineOptions& options) {
+  Parts parts;
+  TW_TRY(OpenTogether(options, {}, &parts));
+  TW_ASSIGN(const Sizes sizes, ChooseSizesOfRanks(options, parts));
+  return RunRank(options, *parts.checkpoint, sizes, &world(), ranks_here(),
+                 [](exec::ModelExecutor*) {});
 }
 
 }  // namespace thalweg::engine

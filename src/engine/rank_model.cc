@@ -102,7 +102,8 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
   model.ops = ops;
   model.team = rank.team.get();
   model.expert_parallel = rank.experts.get();
-  if (!options.trace_file.empty()) {
+  const bool first = group == nullptr || group->rank() == 0;
+  if (first && !options.trace_file.empty()) {
     TW_ASSIGN(rank.timed_ops, exec::TimedOps::Make(*ops));
     model.ops = &rank.timed_ops->ops();
   }
