@@ -20,8 +20,9 @@ import tempfile
 import time
 
 PACE_MS = 20  # 50 events a second
-PACED = {"context_tokens": 16384, "answers": [
-    {"pieces": ["word "], "by": "piece", "delay_ms": PACE_MS, "times": 10000, "stamped": True}]}
+# Pieces of one token each, in steps of a millisecond: a twentieth of the streams has a token in each of them.
+PACED = {"context_tokens": 16384, "step_ms": 1, "answers": [
+    {"pieces": ["."], "delay_ms": PACE_MS, "times": 10000, "stamped": True}]}
 SHORT = {"answers": [{"pieces": ["short"]}]}
 TICKS = os.sysconf("SC_CLK_TCK")
 

@@ -163,7 +163,8 @@ Result<std::string> FakeModel::Open(std::shared_ptr<Request> request,
   prompt_tokens_ += static_cast<uint64_t>(length);
   const std::vector<Line>& lines = request->answer->lines;
   const bool at_once = lines.empty() || request->answer->script.stamped;
-  const auto first = now + (at_once ? std::chrono::microseconds(0) : lines.front().delay);
+  const auto first =
+      EndOfStep(now + (at_once ? std::chrono::microseconds(0) : lines.front().delay));
   for (const auto& speaker : request->speakers) due_.push({first, speaker});
   changed_.notify_all();
   return id;
@@ -267,6 +268,13 @@ void FakeModel::End(Speaker* speaker) {
   speaker->stream.OnFinished(finish, status, Seconds());
 }
 
+FakeModel::Clock::time_point FakeModel::EndOfStep(Clock::time_point at) const {
+  const Clock::duration step = script_.step;
+  if (step.count() == 0) return at;
+  const Clock::duration into = at.time_since_epoch() % step;
+  return into.count() == 0 ? at : at + step - into;
+}
+
 // A line is due a delay after the line before it was, however late that one was said.
 void FakeModel::Speak(const Due& due) {
   const std::shared_ptr<Speaker>& speaker = due.speaker;
@@ -278,7 +286,7 @@ void FakeModel::Speak(const Due& due) {
   if (speaker->ended) return;
   const auto delay = speaker->request->answer->lines[speaker->line].delay;
   const std::scoped_lock lock(mutex_);
-  due_.push({due.at + delay, speaker});
+  due_.push({EndOfStep(due.at + delay), speaker});
 }
 
 void FakeModel::Deliver(Speaker* speaker) {

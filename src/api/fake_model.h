@@ -62,6 +62,8 @@ class FakeModel final : public ServedModel {
                             StreamCallback callback, const RequestOptions& options);
   Result<std::string> Open(std::shared_ptr<Request> request, const std::vector<int32_t>& prompt);
   void Run();
+  // When the step that a moment falls into ends.
+  Clock::time_point EndOfStep(Clock::time_point at) const;
   void Speak(const Due& due);
   // The next tokens; false: there are none.
   bool Say(const Due& due);

@@ -134,6 +134,8 @@ Result<FakeScript> ParseFakeScript(std::string_view text) {
       TW_ASSIGN(script.name, ReadString(value, name));
     } else if (name == "context_tokens") {
       TW_ASSIGN(script.context_tokens, ReadInteger(value, name, 1, kMaxContext));
+    } else if (name == "step_ms") {
+      TW_ASSIGN(script.step, ReadDelay(value, name));
     } else if (name == "tokenizer") {
       TW_ASSIGN(script.tokenizer, ReadString(value, name));
     } else if (name == "answers") {

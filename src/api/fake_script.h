@@ -35,6 +35,8 @@ struct FakeAnswer {
 struct FakeScript {
   std::string name = "fake";
   int64_t context_tokens = 8192;
+  // > 0: what is said comes at multiples of it, as from a model that computes in steps.
+  std::chrono::microseconds step{0};
   std::string tokenizer = {};            // a tokenizer.json; empty: that of the program's own model
   std::vector<FakeAnswer> answers = {};  // the first that matches is given
 };
