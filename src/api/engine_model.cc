@@ -45,4 +45,8 @@ Expected<std::string> EngineModel::Submit(const Prompt& prompt, const SamplingPa
   return llm_.Submit(prompt, params, std::move(callback), options);
 }
 
+void EngineModel::CancelOne(const std::string& request_id, int index) {
+  llm_.state_->engine->Cancel(request_id, index);
+}
+
 }  // namespace thalweg::api

@@ -21,6 +21,7 @@ class EngineModel final : public ServedModel {
   Expected<std::string> Submit(const Prompt& prompt, const SamplingParams& params,
                                StreamCallback callback, const RequestOptions& options) override;
   void Cancel(const std::string& request_id) override { llm_.Cancel(request_id); }
+  void CancelOne(const std::string& request_id, int index) override;
   int64_t Drain(bool abandon) override { return llm_.Drain(abandon); }
   std::string MetricsJson() const override { return llm_.MetricsJson(); }
 

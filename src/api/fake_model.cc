@@ -181,6 +181,16 @@ void FakeModel::Cancel(const std::string& request_id) {
   changed_.notify_all();
 }
 
+void FakeModel::CancelOne(const std::string& request_id, int index) {
+  const std::scoped_lock lock(mutex_);
+  const auto at = open_.find(request_id);
+  if (at == open_.end()) return;
+  const auto& speaker = at->second->speakers[static_cast<size_t>(index)];
+  speaker->cancelled = true;
+  due_.push({Clock::now(), speaker});
+  changed_.notify_all();
+}
+
 int64_t FakeModel::Drain(bool abandon) {
   std::vector<std::string> ids;
   {

@@ -34,6 +34,7 @@ class FakeModel final : public ServedModel {
   Expected<std::string> Submit(const Prompt& prompt, const SamplingParams& params,
                                StreamCallback callback, const RequestOptions& options) override;
   void Cancel(const std::string& request_id) override;
+  void CancelOne(const std::string& request_id, int index) override;
   int64_t Drain(bool abandon) override;
   std::string MetricsJson() const override;
 

@@ -30,6 +30,8 @@ class ServedModel {
   virtual Expected<std::string> Submit(const Prompt& prompt, const SamplingParams& params,
                                        StreamCallback callback, const RequestOptions& options) = 0;
   virtual void Cancel(const std::string& request_id) = 0;
+  // Ends one of the n sequences alone.
+  virtual void CancelOne(const std::string& request_id, int index) = 0;
   virtual int64_t Drain(bool abandon) = 0;
 
   // LLM::MetricsJson: counters under the names of the engine.

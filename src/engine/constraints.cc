@@ -86,7 +86,9 @@ Result<Constraints::Compiled> Constraints::Compile(const std::string& so_args,
     return grammar::Grammar::Create(std::move(rules), Vocabulary(), options_.limits);
   };
   Compiled compiled;
-  TW_ASSIGN(compiled.grammar, cache_.Get(KeyOf(args.constraint), compile));
+  Result<GrammarRef> grammar = cache_.Get(KeyOf(args.constraint), compile);
+  if (!grammar.ok()) return grammar.status().WithContext("so_args");
+  compiled.grammar = *std::move(grammar);
   compiled.starts_after = args.starts_after.value_or(reasoning_end);
   return compiled;
 }

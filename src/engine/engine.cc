@@ -195,6 +195,14 @@ void Engine::Cancel(const std::string& id) {
   state_->registry.With(id, [&](const RequestRecord& record) { state_->Stop(record); });
 }
 
+void Engine::Cancel(const std::string& id, int32_t index) {
+  state_->registry.With(id, [&](const RequestRecord& record) {
+    if (index < 0 || index >= record.n) return;
+    const uint64_t sequence = record.first_sequence + static_cast<uint64_t>(index);
+    state_->loop->Post(StopCommand{.first_sequence = sequence});
+  });
+}
+
 int64_t Engine::Drain(bool abandon) {
   TW_CHECK(std::this_thread::get_id() != state_->pump->thread_id());
   const uint64_t before = metrics().cancelled;

@@ -85,6 +85,8 @@ class Engine {
   // Thread-safe, at any moment; unknown ids are ignored. Every sequence of the request ends with
   // kCancelled.
   void Cancel(const std::string& id);
+  // The same of one of the request's n sequences; the others go on.
+  void Cancel(const std::string& id, int32_t index);
   // No new requests from now on (kFailedPrecondition); returns when those under way have ended, or,
   // with abandon, after cancelling them. Returns how many were cancelled. Not from within a sink.
   int64_t Drain(bool abandon);

@@ -68,6 +68,7 @@ class StructureBuilder {
 
   Result<Symbol> OwnTriggers(const Json& json, const Place& place);
   Result<Symbol> LegacyStructures(const Json& json, const Place& place);
+  Result<Symbol> AsInSoArgs(const Json& json, const Place& place);
   Result<Symbol> Constrained(ConstraintKind kind, std::string content);
   Result<std::vector<Symbol>> Elements(const Json& json, const Place& place);
   Result<Tag> OneTag(const Json& json, const Place& place);
@@ -202,16 +203,23 @@ Result<Symbol> StructureBuilder::Format(const Json& json, const Place& place) {
   TW_ASSIGN(const std::string type, Text(json, "type", place));
   const bool constraint = type == "ebnf" || type == "json_object" ||
                           ((type == "regex" || type == "json_schema") && json.contains("content"));
-  if (constraint) {  // as in so_args
-    TW_TRY(CheckKeys(json, {"type", "content"}, place));
-    const auto parsed = ParseConstraint(json);
-    if (!parsed.ok()) return parsed.status().WithContext(place.path);
-    return Constrained(parsed->kind, parsed->content);
-  }
+  if (constraint) return AsInSoArgs(json, place);
   for (const FormatType& known : kTypes) {
     if (known.name == type) return (this->*known.build)(json, place);
   }
   return place.Error(fmt::format("there is no type \"{}\"", type.substr(0, 100)));
+}
+
+// What it does not say about JSON is as in the whole structure.
+Result<Symbol> StructureBuilder::AsInSoArgs(const Json& json, const Place& place) {
+  auto parsed = ParseConstraint(json);
+  if (!parsed.ok()) return parsed.status().WithContext(place.path);
+  const SchemaOptions said = std::exchange(parsed->schema, options_);
+  if (json.contains("whitespace")) parsed->schema.whitespace = said.whitespace;
+  if (json.contains("any_order")) parsed->schema.any_order = said.any_order;
+  if (json.contains("strict")) parsed->schema.strict = said.strict;
+  if (json.contains("open_formats")) parsed->schema.open_formats = said.open_formats;
+  return AddConstraint(*parsed, tokenizer_, limits_, rules_);
 }
 
 Result<Symbol> StructureBuilder::Constrained(ConstraintKind kind, std::string content) {

@@ -29,19 +29,11 @@ bool AnyStrict(const std::vector<text::ToolDefinition>& tools) {
   return false;
 }
 
-// Those of the request and those that messages declare.
-std::vector<text::ToolDefinition> AllTools(const text::Conversation& conversation) {
-  std::vector<text::ToolDefinition> tools = conversation.tools;
-  for (const text::ChatMessage& message : conversation.messages)
-    tools.insert(tools.end(), message.tools.begin(), message.tools.end());
-  return tools;
-}
-
 // A structure of the grammar room that allows calls as `chat` selects them (docs/grammar.md).
 Json CallsFormat(const text::ChatRequest& chat, bool required) {
   Json json;
   json["type"] = "tool_calls";
-  json["tools"] = ToolsJson(AllTools(chat.conversation));
+  json["tools"] = ToolsJson(text::AllTools(chat.conversation));
   json["parallel_tool_calls"] = chat.parallel_tool_calls;
   if (chat.selection.kind == Kind::kNamed) {
     json["tool_choice"] =
@@ -85,7 +77,7 @@ Status AddCalls(const ChatFields& fields, ChatPlan* plan) {
     return base::InvalidArgument(
         "tool_choice asks for a call and response_format for an answer: give one of them");
   params.so_args = Structural(CallsFormat(chat, forced));
-  plan->request.relaxed = !forced && !AnyStrict(AllTools(chat.conversation));
+  plan->request.relaxed = !forced && !AnyStrict(text::AllTools(chat.conversation));
   return {};
 }
 
@@ -93,36 +85,69 @@ bool BeginsWithReasoning(Start start) {
   return start == Start::kReasoning || start == Start::kContinuedReasoning;
 }
 
-}  // namespace
+// What stands before a continued answer was not sampled.
+bool Continues(Start start) {
+  return start == Start::kContinuedContent || start == Start::kContinuedReasoning;
+}
 
-Result<ChatPlan> PlanChat(ChatFields fields, const Services& services) {
-  text::Conversation& conversation = fields.chat.conversation;
+text::ChatOptions RenderOptions(const ChatFields& fields, const ServerOptions& server) {
   const text::EffortChoice effort =
-      fields.chat.effort.value_or(text::EffortChoice{.thinking = services.options.thinking});
+      fields.chat.effort.value_or(text::EffortChoice{.thinking = server.thinking});
   text::ChatOptions options;
   options.thinking = effort.thinking;
   options.effort = effort.effort;
-  options.drop_thinking = !services.options.keep_reasoning;
+  options.drop_thinking = !server.keep_reasoning;
+  if (!fields.generation_prompt)
+    options.generation_prompt = text::ChatOptions::GenerationPrompt::kNever;
+  return options;
+}
+
+// Stop strings act in content alone, which the engine cannot tell from reasoning and markup.
+void SetDecoder(std::vector<std::string> stops, Start start, bool calls_in_reasoning,
+                ChatPlan* plan) {
+  plan->decoder.start = start;
+  plan->decoder.tools = plan->tools;
+  plan->decoder.calls_in_reasoning = calls_in_reasoning;
+  plan->decoder.stop = std::move(stops);
+  plan->decoder.include_stop = plan->request.params.include_stop_str_in_output;
+  plan->request.params.include_stop_str_in_output = false;
+}
+
+Status AddTools(ChatFields* fields, Services& services, ChatPlan* plan) {
+  TW_TRY(AddCalls(*fields, plan));
+  const bool all = services.options.check_arguments || fields->check_arguments;
+  TW_ASSIGN(plan->checks, ToolChecks::Make(text::AllTools(fields->chat.conversation), all,
+                                           fields->tool_places, &services.checks));
+  if (services.options.repeat_turns > 0 && !Continues(plan->decoder.start))
+    plan->turns = &services.turns;
+  plan->request.source.tools = std::move(fields->tool_places);
+  return {};
+}
+
+}  // namespace
+
+Result<ChatPlan> PlanChat(ChatFields fields, Services& services) {
+  text::Conversation& conversation = fields.chat.conversation;
   const text::Tokenizer& tokenizer = services.model->tokenizer();
-  TW_ASSIGN(const text::RenderedChat rendered, text::RenderChat(tokenizer, conversation, options));
+  services.turns.Restore(&conversation);
+  TW_ASSIGN(const text::RenderedChat rendered,
+            text::RenderChat(tokenizer, conversation, RenderOptions(fields, services.options)));
   if (!rendered.images.empty())
-    return base::Unsupported("images: this server reads text only; send the request without them");
+    return base::Unsupported(
+        "messages: images are not taken: this server reads text; send the request without them");
   ChatPlan plan;
   plan.tools =
-      !AllTools(conversation).empty() && conversation.tool_choice != text::ToolChoice::kNone;
+      !text::AllTools(conversation).empty() && conversation.tool_choice != text::ToolChoice::kNone;
   plan.thinking = BeginsWithReasoning(rendered.start);
-  plan.request.prompt = text::EncodePieces(tokenizer, rendered.pieces);
-  plan.request.params = std::move(fields.params);
-  plan.request.params.so_args = fields.so_args;
-  plan.request.params.skip_special_tokens = false;
-  plan.request.options = std::move(fields.options);
-  if (plan.tools) TW_TRY(AddCalls(fields, &plan));
-  plan.decoder.start = rendered.start;
-  plan.decoder.tools = plan.tools;
-  // Stop strings act in content alone, which the engine cannot tell from reasoning and markup.
-  plan.decoder.stop = std::move(fields.stops);
-  plan.decoder.include_stop = plan.request.params.include_stop_str_in_output;
-  plan.request.params.include_stop_str_in_output = false;
+  ModelRequest& request = plan.request;
+  request.prompt = text::EncodePieces(tokenizer, rendered.pieces);
+  request.params = std::move(fields.params);
+  request.params.so_args = std::move(fields.structure.args);
+  request.params.skip_special_tokens = false;
+  request.options = std::move(fields.options);
+  request.source.field = std::move(fields.structure.field);
+  SetDecoder(std::move(fields.stops), rendered.start, services.options.calls_in_reasoning, &plan);
+  if (plan.tools) TW_TRY(AddTools(&fields, services, &plan));
   return plan;
 }
 

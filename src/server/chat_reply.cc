@@ -6,6 +6,9 @@
 #include <iterator>
 #include <utility>
 
+#include "text/chat_marks.h"
+#include "text/sampled_turns.h"
+
 namespace thalweg::server {
 namespace {
 
@@ -13,6 +16,10 @@ text::OutputReason ReasonOf(const std::string& finish) {
   if (finish == "stop") return text::OutputReason::kStop;
   if (finish == "length") return text::OutputReason::kLength;
   return finish == "cancelled" ? text::OutputReason::kCancelled : text::OutputReason::kError;
+}
+
+int32_t IdOf(const text::Tokenizer& tokenizer, std::string_view special) {
+  return tokenizer.IdOfSpecial(special).value_or(-1);
 }
 
 void AppendEvents(text::OutputEvents more, text::OutputEvents* events) {
@@ -35,14 +42,19 @@ Result<std::vector<text::TokenOutputDecoder>> ChatReply::MakeDecoders(
   return decoders;
 }
 
-ChatReply::ChatReply(std::vector<text::TokenOutputDecoder> decoders, bool thinking,
+ChatReply::ChatReply(std::vector<text::TokenOutputDecoder> decoders, const ChatPlan& plan,
                      const text::Tokenizer* tokenizer, Metrics* metrics)
     : decoders_(std::move(decoders)),
-      in_reasoning_(decoders_.size(), thinking),
+      in_reasoning_(decoders_.size(), plan.thinking),
       choices_(decoders_.size()),
       tokenizer_(tokenizer),
       metrics_(metrics),
-      end_of_reasoning_(tokenizer->IdOfSpecial("</think>").value_or(-1)) {}
+      checks_(plan.checks),
+      turns_(plan.turns),
+      end_of_reasoning_(IdOf(*tokenizer, text::kEndThinkMark)),
+      end_of_turn_(IdOf(*tokenizer, "<｜end▁of▁sentence｜>")),
+      marks_{IdOf(*tokenizer, text::kThinkMark), end_of_reasoning_,
+             IdOf(*tokenizer, text::kDsmlMark)} {}
 
 // What follows a stop string or a block of calls is not part of the answer: not of its text, its
 // log-probabilities, its count.
@@ -52,6 +64,7 @@ void ChatReply::TakeTokens(size_t index, const Delta& delta, text::OutputEvents*
     const int32_t id = delta.output.token_ids[i];
     AppendEvents(decoders_[index].Push(id), events);
     ++choice.tokens;
+    if (turns_ != nullptr) choice.sampled.push_back(id);
     if (in_reasoning_[index]) ++choice.reasoning_tokens;
     if (delta.output.logprobs.has_value() && id != end_of_reasoning_) {
       (in_reasoning_[index] ? choice.reasoning_logprobs : choice.content_logprobs)
@@ -77,14 +90,36 @@ void ChatReply::Take(size_t, const Delta& delta, std::string* out) {
   TakeTokens(index, delta, &events);
   TakeEnd(index, delta, &events);
   if (events.empty()) return;
-  Append(events, &choices_[index].answer);
+  ChatChoice& choice = choices_[index];
+  Append(events, &choice.answer);
+  if (choice.finished) {
+    CheckCalls(&choice);
+    Remember(&choice);
+  }
   OnEvents(index, events, out);
 }
 
-bool ChatReply::Satisfied(size_t) const {
-  return std::all_of(decoders_.begin(), decoders_.end(),
-                     [](const text::TokenOutputDecoder& decoder) { return decoder.done(); });
+void ChatReply::CheckCalls(ChatChoice* choice) {
+  if (checks_ == nullptr || choice->answer.calls.empty()) return;
+  choice->tool_errors = checks_->Check(choice->answer.calls);
+  metrics_->OnToolFaults(static_cast<int64_t>(choice->tool_errors.size()));
 }
+
+// An answer that ended by itself; tokens that no answer should have are not repeated.
+void ChatReply::Remember(ChatChoice* choice) {
+  std::vector<int32_t> sampled = std::exchange(choice->sampled, {});
+  if (choice->answer.end.reason != text::OutputReason::kToolCalls) return;
+  if (!sampled.empty() && sampled.back() == end_of_turn_) sampled.pop_back();
+  const auto strange = [&](int32_t id) {
+    return tokenizer_->IsSpecial(id) && std::ranges::find(marks_, id) == marks_.end();
+  };
+  if (turns_ == nullptr || std::ranges::any_of(sampled, strange)) return;
+  text::ChatMessage turn = text::ToMessage(choice->answer);
+  turn.sampled = std::move(sampled);
+  turns_->Remember(std::move(turn));
+}
+
+bool ChatReply::Satisfied(size_t, size_t index) const { return decoders_[index].done(); }
 
 Usage ChatReply::usage() const {
   Usage usage{.prompt = prompt_tokens_, .cached = cached_tokens_};

@@ -2,6 +2,7 @@
 // it is over. Each protocol says in its subclass how that looks.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace thalweg::server {
 struct ChatChoice {
   text::DecodedOutput answer = {};  // so far
   bool finished = false;
+  std::vector<ToolError> tool_errors = {};  // of calls, once it is finished
+  std::vector<int32_t> sampled = {};        // tokens so far, where they are remembered
   int64_t tokens = 0, reasoning_tokens = 0;
   std::vector<PositionLogprobs> reasoning_logprobs = {}, content_logprobs = {};  // not yet taken
 };
@@ -28,7 +31,7 @@ class ChatReply : public Reply {
       const ChatPlan& plan, const text::Tokenizer& tokenizer, const std::string& call_prefix);
 
   void Take(size_t request, const Delta& delta, std::string* out) final;
-  bool Satisfied(size_t request) const final;
+  bool Satisfied(size_t request, size_t index) const final;
   Usage usage() const final;
   std::string finish_reason() const override { return FinishName(choices_.front()); }
 
@@ -36,7 +39,7 @@ class ChatReply : public Reply {
   static std::string FinishName(const ChatChoice& choice);
 
  protected:
-  ChatReply(std::vector<text::TokenOutputDecoder> decoders, bool thinking,
+  ChatReply(std::vector<text::TokenOutputDecoder> decoders, const ChatPlan& plan,
             const text::Tokenizer* tokenizer, Metrics* metrics);
 
   // What is new of a sequence, in order. The last event of a sequence is OutputEnd.
@@ -49,13 +52,19 @@ class ChatReply : public Reply {
  private:
   void TakeTokens(size_t index, const Delta& delta, text::OutputEvents* events);
   void TakeEnd(size_t index, const Delta& delta, text::OutputEvents* events);
+  void Remember(ChatChoice* choice);
+  void CheckCalls(ChatChoice* choice);
 
   std::vector<text::TokenOutputDecoder> decoders_;
   std::vector<bool> in_reasoning_;
   std::vector<ChatChoice> choices_;
   const text::Tokenizer* tokenizer_;
   Metrics* metrics_;
+  std::shared_ptr<const ToolChecks> checks_;
+  text::SampledTurns* turns_;
   int32_t end_of_reasoning_;
+  int32_t end_of_turn_;
+  std::array<int32_t, 3> marks_;  // special tokens that an answer may have
   int64_t prompt_tokens_ = 0, cached_tokens_ = 0;
 };
 

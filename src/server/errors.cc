@@ -88,15 +88,29 @@ Json AnthropicJson(const ApiError& error) {
 constexpr size_t kMaxParamBytes = 200;
 
 // Messages about a field begin with its path: "messages[3].content: ...".
-std::string ParamOf(std::string_view message) {
-  const size_t colon = message.find(": ");
-  if (colon == std::string_view::npos || colon > kMaxParamBytes) return {};
-  const std::string_view path = message.substr(0, colon);
-  const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
+bool IsPath(std::string_view path) {
+  return !path.empty() && path.size() <= kMaxParamBytes && std::ranges::all_of(path, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '[' ||
            c == ']';
   });
-  return plain ? std::string(path) : std::string();
+}
+
+// Words that begin a sentence and are no fields.
+bool IsField(std::string_view word) {
+  constexpr std::string_view kWords[] = {"there", "it", "this", "that", "what"};
+  return IsPath(word) && std::ranges::find(kWords, word) == std::end(kWords);
+}
+
+// Of "field: what is wrong", "field is 3, but ..." and the like.
+std::string ParamOf(std::string_view message) {
+  const std::string_view path = message.substr(0, message.find(": "));
+  if (path.size() < message.size() && IsPath(path)) return std::string(path);
+  const std::string_view word = message.substr(0, message.find(' '));
+  const std::string_view rest = message.substr(word.size());
+  for (const std::string_view verb : {" is ", " has ", " needs "}) {
+    if (rest.starts_with(verb) && IsField(word)) return std::string(word);
+  }
+  return {};
 }
 
 }  // namespace
@@ -104,13 +118,12 @@ std::string ParamOf(std::string_view message) {
 ApiError ToApiError(const Error& e) {
   ApiError error{.status = StatusOf(e.code), .message = e.message};
   if (e.code == ErrorCode::kOutOfRange) error.code = "context_length_exceeded";
+  if (error.status == 400) error.param = ParamOf(e.message);
   return error;
 }
 
 ApiError ToApiError(const Status& status) {
-  ApiError error = ToApiError(Error{CodeOf(status.code()), status.message()});
-  if (error.status == 400) error.param = ParamOf(status.message());
-  return error;
+  return ToApiError(Error{CodeOf(status.code()), status.message()});
 }
 
 ApiError NotFoundError(std::string message) {

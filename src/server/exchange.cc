@@ -24,6 +24,10 @@ Delta DeltaOf(const RequestOutput& output) {
   return delta;
 }
 
+bool AnyStructure(const std::vector<ModelRequest>& requests) {
+  return std::ranges::any_of(requests, [](const auto& one) { return !one.params.so_args.empty(); });
+}
+
 }  // namespace
 
 Exchange::Exchange(Services* services, Mailbox* mailbox, Responder* responder, Route route,
@@ -75,9 +79,11 @@ void Exchange::Work(bool inline_work) {
       const auto n = static_cast<size_t>(std::max(requests[i].params.n, 1));
       parts_[i].last_token_at.resize(n, -1);
       parts_[i].tokens.resize(n);
+      parts_[i].stopped.resize(n);
     }
     auto shared = std::make_shared<Generation>(std::move(*generation));
     Deliver(inline_work, [this, shared] { Adopt(std::move(*shared)); });
+    if (inline_work && AnyStructure(requests)) return SubmitLater(std::move(requests));
     Submit(inline_work, std::move(requests));
     return;
   }
@@ -88,6 +94,14 @@ void Exchange::Work(bool inline_work) {
     if (response == nullptr) return Fail(std::get<ApiError>(*shared));
     record_.status = response->status;
     std::exchange(responder_, nullptr)->Respond(std::move(*response));
+  });
+}
+
+// Grammars are compiled by Submit: not on the thread of the connections.
+void Exchange::SubmitLater(std::vector<ModelRequest> requests) {
+  auto shared = std::make_shared<std::vector<ModelRequest>>(std::move(requests));
+  boost::asio::post(services_->workers, [self = shared_from_this(), shared] {
+    self->Submit(false, std::move(*shared));
   });
 }
 
@@ -108,7 +122,8 @@ void Exchange::Submit(bool inline_work, std::vector<ModelRequest> requests) {
       services_->metrics.OnAsked(one.params);
       continue;
     }
-    const ApiError error = ToApiError(id.error());
+    ApiError error = ToApiError(id.error());
+    NameField(one.source, &error);
     return Deliver(inline_work, [this, error] { OnRefused(error); });
   }
   Deliver(inline_work, [this] { OnAccepted(); });
@@ -167,9 +182,9 @@ void Exchange::Note(size_t request, const Delta& delta) {
     part.tokens[index] += tokens;
   }
   if (!delta.output.finish_reason.empty()) {
-    services_->metrics.OnFinish(part.cancelled && reply_->Satisfied(request)
-                                    ? std::string_view("stop")
-                                    : std::string_view(delta.output.finish_reason));
+    const bool stopped = index < part.stopped.size() && part.stopped[index];
+    services_->metrics.OnFinish(stopped ? std::string_view("stop")
+                                        : std::string_view(delta.output.finish_reason));
     services_->metrics.OnSequence({.prompt = delta.prompt_tokens,
                                    .cached = delta.cached_tokens,
                                    .tokens = index < part.tokens.size() ? part.tokens[index] : 0,
@@ -194,12 +209,18 @@ void Exchange::Take(size_t request, const Delta& delta) {
     responder_->Write(text_);
     responder_->Flush();
   }
-  Part& part = parts_[request];
-  if (!part.finished && !part.cancelled && reply_->Satisfied(request)) {
-    part.cancelled = true;
-    services_->model->Cancel(part.id);
-  }
+  StopSatisfied(request, delta);
   FinishWhenComplete();
+}
+
+// A sequence that has said its answer is ended alone; the others go on.
+void Exchange::StopSatisfied(size_t request, const Delta& delta) {
+  Part& part = parts_[request];
+  const auto index = static_cast<size_t>(delta.output.index);
+  if (!delta.output.finish_reason.empty() || part.cancelled || part.stopped[index]) return;
+  if (!reply_->Satisfied(request, index)) return;
+  part.stopped[index] = true;
+  services_->model->CancelOne(part.id, delta.output.index);
 }
 
 // What came before it is still a part of the stream.

@@ -54,6 +54,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   void Work(bool inline_work);
   void Deliver(bool inline_work, std::function<void()> task);
+  void SubmitLater(std::vector<ModelRequest> requests);
   void Submit(bool inline_work, std::vector<ModelRequest> requests);
   StreamCallback CallbackOf(size_t request);
   void Adopt(Generation generation);
@@ -62,6 +63,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Fail(const ApiError& error);
   void BeginStreamOnce();
   bool AllFinished() const;
+  void StopSatisfied(size_t request, const Delta& delta);
   void TakeFailure(size_t request, const Delta& delta);
   void FinishWhenComplete();
   void CancelUnfinished();
@@ -82,6 +84,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
     bool cancelled = false;
     std::vector<double> last_token_at;  // [n], for the time between tokens
     std::vector<int64_t> tokens;        // [n], so far
+    std::vector<bool> stopped;          // [n], ended because the answer is complete
   };
   std::vector<Part> parts_;
   std::unique_ptr<Reply> reply_;

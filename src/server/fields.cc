@@ -7,7 +7,6 @@
 
 #include "api/json_values.h"
 #include "api/params_json.h"
-#include "api/structured.h"
 #include "server/limits.h"
 #include "server/services.h"
 
@@ -26,7 +25,7 @@ constexpr std::array kReals = {RealRange{"temperature", 0, 2},
                                RealRange{"repetition_penalty", 0, 100}};
 
 // Fields that are read as those of SamplingParams.
-constexpr std::array<std::string_view, 14> kAsParams = {"n",
+constexpr std::array<std::string_view, 13> kAsParams = {"n",
                                                         "seed",
                                                         "top_k",
                                                         "logit_bias",
@@ -38,28 +37,7 @@ constexpr std::array<std::string_view, 14> kAsParams = {"n",
                                                         "seq_seed",
                                                         "banned_token_ids",
                                                         "thinking_budget",
-                                                        "include_stop_str_in_output",
-                                                        "prompt_logprobs"};
-
-// The spellings of what the text must be, and how each is read.
-using ReadArgs = Result<std::string> (*)(const Json&, std::string_view);
-
-Result<std::string> TextArgs(const Json& json, std::string_view name) {
-  TW_ASSIGN(const std::string text, api::ReadString(json, name));
-  Json args;
-  args["type"] = name;
-  args["content"] = text;
-  return args.dump();
-}
-
-struct Structure {
-  std::string_view name;
-  ReadArgs read;
-};
-constexpr std::array kStructures = {Structure{"so_args", api::SoArgsText},
-                                    Structure{"response_format", api::SoArgsOfResponseFormat},
-                                    Structure{"structured_outputs", api::SoArgsOfStructuredOutputs},
-                                    Structure{"regex", TextArgs}, Structure{"ebnf", TextArgs}};
+                                                        "include_stop_str_in_output"};
 
 }  // namespace
 
@@ -156,26 +134,6 @@ Status ReadRequestOptions(const Json& body, RequestOptions* options) {
   TW_ASSIGN(const auto priority, OptionalInteger(body, "priority", -kMost, kMost));
   options->priority = static_cast<int>(priority.value_or(0));
   return {};
-}
-
-Result<std::string> ReadStructure(const Json& body) {
-  std::string args;
-  std::string_view given;
-  for (const Structure& structure : kStructures) {
-    const Json* json = FindField(body, structure.name);
-    if (json == nullptr) continue;
-    TW_ASSIGN(std::string one, structure.read(*json, structure.name));
-    if (one.empty()) continue;
-    if (!given.empty()) {
-      return base::InvalidArgument(fmt::format(
-          "{} and {} both say what the text must be: give one of them", given, structure.name));
-    }
-    args = std::move(one);
-    given = structure.name;
-  }
-  if (args.size() <= kMaxSchemaBytes) return args;
-  return base::InvalidArgument(
-      fmt::format("{} has {} bytes, but may have {} at most", given, args.size(), kMaxSchemaBytes));
 }
 
 Result<StreamFields> ReadStream(const Json& body) {

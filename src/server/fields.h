@@ -47,8 +47,6 @@ Status ReadSampling(const Json& body, SamplingParams* params);
 Result<std::vector<std::string>> ReadStops(const Json& body, std::string_view name);
 // cache_salt, priority, prefix_reuse.
 Status ReadRequestOptions(const Json& body, RequestOptions* options);
-// so_args, structured_outputs, response_format, regex, ebnf: at most one of them. Empty: none.
-Result<std::string> ReadStructure(const Json& body);
 // "stream" and "stream_options.include_usage".
 struct StreamFields {
   bool stream = false;

@@ -31,6 +31,7 @@ inline constexpr size_t kMaxStopBytes = 1024;
 inline constexpr size_t kMaxPrompts = 2048;          // of one /v1/completions
 inline constexpr int kMaxJsonDepth = 136;            // a schema of 127 levels within a request
 inline constexpr size_t kMaxSchemaBytes = 1u << 20;  // also of a grammar or regex
+inline constexpr size_t kMaxCachedChecks = 256;      // schemas of tools that are ready to check
 inline constexpr size_t kMaxKeyFileBytes = 1u << 20;
 inline constexpr int kRetryAfterSeconds = 1;
 // Bodies up to this size, without a grammar to compile, are taken apart on the thread that read

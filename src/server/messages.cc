@@ -41,7 +41,7 @@ class MessagesReply final : public ChatReply {
   MessagesReply(AnswerHead head, const ChatPlan& plan, int64_t prompt_tokens, bool stream,
                 std::vector<text::TokenOutputDecoder> decoders, const text::Tokenizer* tokenizer,
                 Metrics* metrics)
-      : ChatReply(std::move(decoders), plan.thinking, tokenizer, metrics),
+      : ChatReply(std::move(decoders), plan, tokenizer, metrics),
         head_(std::move(head)),
         prompt_tokens_(prompt_tokens),
         stream_(stream) {}
@@ -69,6 +69,7 @@ class MessagesReply final : public ChatReply {
     event["type"] = "message_delta";
     event["delta"] = EndJson(choice);
     event["usage"] = UsageOf(usage());
+    if (!choice.tool_errors.empty()) event["tool_errors"] = ToolErrorsJson(choice.tool_errors);
     Send("message_delta", event, out);
     Send("message_stop", Json{{"type", "message_stop"}}, out);
   }
@@ -187,6 +188,7 @@ class MessagesReply final : public ChatReply {
     json["content"] = std::move(content);
     json.update(EndJson(choice));
     json["usage"] = UsageOf(usage());
+    if (!choice.tool_errors.empty()) json["tool_errors"] = ToolErrorsJson(choice.tool_errors);
     return json;
   }
 
@@ -215,7 +217,7 @@ Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
   return generation;
 }
 
-Result<Json> CountTokens(const Json& body, const Services& services) {
+Result<Json> CountTokens(const Json& body, Services& services) {
   TW_ASSIGN(MessagesCall call, ReadMessagesCall(body, services, true));
   TW_ASSIGN(const ChatPlan plan, PlanChat(std::move(call.fields), services));
   return Json{{"input_tokens", std::get<std::vector<int32_t>>(plan.request.prompt).size()}};

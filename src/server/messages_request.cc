@@ -4,6 +4,7 @@
 
 #include "api/json_values.h"
 #include "server/chat_parts.h"
+#include "server/refusals.h"
 #include "server/services.h"
 
 namespace thalweg::server {
@@ -99,6 +100,8 @@ Status ReadChoice(const Json& choice, Json* chat) {
 
 // "thinking" and "output_config.effort".
 Status ReadThinking(const Json& body, Json* chat, SamplingParams* params) {
+  if (const Json* effort = FindField(body, "reasoning_effort"); effort != nullptr)
+    (*chat)["reasoning_effort"] = *effort;
   const Json* config = FindField(body, "output_config");
   if (config != nullptr) {
     TW_ASSIGN(const auto effort, OptionalString(*config, "effort"));
@@ -115,6 +118,13 @@ Status ReadThinking(const Json& body, Json* chat, SamplingParams* params) {
   TW_ASSIGN(const auto budget, OptionalInteger(*thinking, "budget_tokens", 1, int64_t{1} << 40));
   if (budget.has_value() && type == "enabled") params->thinking_budget = *budget;
   return {};
+}
+
+std::string FormatField(const Json& body) {
+  for (const char* name : {"response_format", "output_format"}) {
+    if (FindField(body, name) != nullptr) return name;
+  }
+  return "output_config.format";
 }
 
 // output_config.format, or output_format as it was called before.
@@ -165,9 +175,11 @@ Result<MessagesCall> ReadMessagesCall(const Json& body, const Services& services
   MessagesCall call;
   ChatFields& fields = call.fields;
   fields.params = services.model->RecommendedParams();
+  TW_TRY(RefuseMessagesFields(body));
   TW_ASSIGN(Json chat, ReadConversation(body));
   if (const Json* tools = FindField(body, "tools"); tools != nullptr) {
     TW_ASSIGN(chat["tools"], ReadTools(*tools));
+    AddToolPlaces(*tools, "tools", "input_schema", &fields.tool_places);
   }
   if (const Json* choice = FindField(body, "tool_choice"); choice != nullptr)
     TW_TRY(ReadChoice(*choice, &chat));
@@ -178,8 +190,11 @@ Result<MessagesCall> ReadMessagesCall(const Json& body, const Services& services
   if (fields.params.n != 1) return base::Unsupported("n: this protocol has one answer");
   TW_TRY(ReadLengths(body, counting, &fields.params));
   TW_TRY(ReadRequestOptions(body, &fields.options));
+  TW_TRY(ReadCheckArguments(body, &fields));
   TW_ASSIGN(fields.stops, ReadStops(body, "stop_sequences"));
-  TW_ASSIGN(fields.so_args, ReadStructure(chat));
+  CopyStructure(body, &chat);
+  TW_ASSIGN(fields.structure, ReadStructure(chat));
+  if (fields.structure.field == "response_format") fields.structure.field = FormatField(body);
   TW_ASSIGN(const auto stream, OptionalBool(body, "stream"));
   call.stream = stream.value_or(false);
   return call;

@@ -13,7 +13,6 @@
 namespace thalweg::server {
 namespace {
 
-constexpr int64_t kMaxTopLogprobs = 20;
 constexpr std::string_view kChunk = "chat.completion.chunk";
 
 struct ChatShape {
@@ -24,10 +23,10 @@ struct ChatShape {
 
 class OpenAiChatReply final : public ChatReply {
  public:
-  OpenAiChatReply(AnswerHead head, const ChatShape& shape,
+  OpenAiChatReply(AnswerHead head, const ChatPlan& plan, const ChatShape& shape,
                   std::vector<text::TokenOutputDecoder> decoders, const text::Tokenizer* tokenizer,
                   Metrics* metrics)
-      : ChatReply(std::move(decoders), shape.thinking, tokenizer, metrics),
+      : ChatReply(std::move(decoders), plan, tokenizer, metrics),
         head_(std::move(head)),
         open_(head_.Open(kChunk)),
         shape_(shape) {}
@@ -132,6 +131,8 @@ class OpenAiChatReply final : public ChatReply {
     chunk_ += shape_.logprobs ? DumpOneLine(LogprobsJson(index)) : "null";
     chunk_ += R"(,"finish_reason":)";
     chunk_ += finish.empty() ? "null" : '"' + finish + '"';
+    if (!choices()[index].tool_errors.empty())
+      chunk_ += R"(,"tool_errors":)" + DumpOneLine(ToolErrorsJson(choices()[index].tool_errors));
     chunk_ += "}]";
     WriteUsage(finish, &chunk_);
     chunk_ += '}';
@@ -163,6 +164,8 @@ class OpenAiChatReply final : public ChatReply {
       one["message"] = MessageJson(choices()[i].answer);
       one["logprobs"] = shape_.logprobs ? LogprobsJson(i) : Json();
       one["finish_reason"] = Finish(i);
+      if (!choices()[i].tool_errors.empty())
+        one["tool_errors"] = ToolErrorsJson(choices()[i].tool_errors);
       json["choices"].push_back(std::move(one));
     }
     json["usage"] = UsageJson(usage());
@@ -174,42 +177,6 @@ class OpenAiChatReply final : public ChatReply {
   ChatShape shape_;
   std::string delta_, chunk_;  // reused
 };
-
-// max_completion_tokens is OpenAI's newer name.
-Status ReadMaxTokens(const Json& body, SamplingParams* params) {
-  params->max_tokens.reset();
-  for (const char* name : {"max_tokens", "max_completion_tokens"}) {
-    TW_ASSIGN(const auto most, OptionalInteger(body, name, 1, int64_t{1} << 40));
-    if (most.has_value()) params->max_tokens = *most;
-  }
-  return {};
-}
-
-Status ReadLogprobs(const Json& body, SamplingParams* params) {
-  TW_ASSIGN(const auto wanted, OptionalBool(body, "logprobs"));
-  TW_ASSIGN(const auto top, OptionalInteger(body, "top_logprobs", 0, kMaxTopLogprobs));
-  if (top.has_value() && !wanted.value_or(false))
-    return base::InvalidArgument("top_logprobs needs \"logprobs\": true");
-  if (wanted.value_or(false)) params->logprobs = static_cast<int>(top.value_or(0));
-  return {};
-}
-
-}  // namespace
-
-Result<ChatFields> ReadChatFields(const Json& body, const Services& services) {
-  ChatFields fields;
-  TW_ASSIGN(fields.chat, text::ReadChatRequest(body));
-  fields.params = services.model->RecommendedParams();
-  TW_TRY(ReadSampling(body, &fields.params));
-  TW_TRY(ReadMaxTokens(body, &fields.params));
-  TW_TRY(ReadLogprobs(body, &fields.params));
-  TW_TRY(ReadRequestOptions(body, &fields.options));
-  TW_ASSIGN(fields.stops, ReadStops(body, "stop"));
-  TW_ASSIGN(fields.so_args, ReadStructure(body));
-  return fields;
-}
-
-namespace {
 
 Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
                                   Services& services) {
@@ -224,8 +191,8 @@ Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
                         .logprobs = plan.request.params.logprobs.has_value()};
   Generation generation{.stream = stream.stream};
   generation.reply = std::make_unique<OpenAiChatReply>(
-      AnswerHead::Make("chatcmpl-", request.id, services.model->name()), shape, std::move(decoders),
-      &tokenizer, &services.metrics);
+      AnswerHead::Make("chatcmpl-", request.id, services.model->name()), plan, shape,
+      std::move(decoders), &tokenizer, &services.metrics);
   generation.requests.push_back(std::move(plan.request));
   return generation;
 }

@@ -10,6 +10,7 @@
 #include "server/fields.h"
 #include "server/limits.h"
 #include "server/openai_json.h"
+#include "server/refusals.h"
 #include "server/services.h"
 #include "server/sse.h"
 
@@ -24,6 +25,7 @@ struct CompletionCall {
   SamplingParams params = {};
   RequestOptions options = {};
   StreamFields stream = {};
+  StructureSource structure = {};
   bool echo = false;
   bool prompt_alone = false;  // echo with max_tokens 0: nothing is generated that is shown
 };
@@ -96,7 +98,7 @@ class CompletionReply final : public Reply {
     }
   }
 
-  bool Satisfied(size_t) const override { return false; }
+  bool Satisfied(size_t, size_t) const override { return false; }
 
   void End(std::string* out) override {
     if (!stream_.stream) {
@@ -282,6 +284,7 @@ Status CheckFields(const Json& body) {
 
 Result<CompletionCall> ReadCompletion(const Json& body, const Services& services) {
   CompletionCall call;
+  TW_TRY(RefuseCompletionFields(body));
   TW_TRY(CheckFields(body));
   TW_ASSIGN(call.prompts, ReadPrompts(body));
   TW_ASSIGN(call.stream, ReadStream(body));
@@ -290,7 +293,9 @@ Result<CompletionCall> ReadCompletion(const Json& body, const Services& services
   TW_TRY(ReadLengths(body, &call));
   TW_TRY(ReadLogprobs(body, &call));
   TW_ASSIGN(call.params.stop, ReadStops(body, "stop"));
-  TW_ASSIGN(call.params.so_args, ReadStructure(body));
+  TW_ASSIGN(StructureChoice structure, ReadStructure(body));
+  call.params.so_args = std::move(structure.args);
+  call.structure.field = std::move(structure.field);
   TW_ASSIGN(const auto skip, OptionalBool(body, "skip_special_tokens"));
   call.params.skip_special_tokens = skip.value_or(true);
   TW_TRY(ReadRequestOptions(body, &call.options));
@@ -336,8 +341,10 @@ Outcome HandleCompletions(const HttpRequest& request, Services& services) {
       call->echo ? Echoes(*call, tokenizer) : std::vector<std::string>(),
       call->echo ? FirstTokens(*call, tokenizer) : std::vector<std::string>());
   for (const Prompt& prompt : call->prompts)
-    generation.requests.push_back(
-        {.prompt = prompt, .params = call->params, .options = call->options});
+    generation.requests.push_back({.prompt = prompt,
+                                   .params = call->params,
+                                   .options = call->options,
+                                   .source = call->structure});
   return generation;
 }
 

@@ -124,6 +124,22 @@ std::vector<OptionRow> ChatRows() {
        .help = "reasoning of earlier turns stays in prompts, which then only grow; false: it is "
                "dropped before the last user turn",
        .fallback = "true"},
+      {.name = "calls-in-reasoning",
+       .kind = OptionKind::kFlag,
+       .help = "a block of calls inside the reasoning ends it and counts; false: it is a part of "
+               "the reasoning",
+       .fallback = "true"},
+      {.name = "check-arguments",
+       .kind = OptionKind::kFlag,
+       .help = "calls of all tools are checked against their schemas, not those of strict ones "
+               "alone",
+       .fallback = "false"},
+      {.name = "repeat-turns",
+       .kind = OptionKind::kInteger,
+       .help = "tokens of answers with calls that later prompts repeat as they were sampled; 0: "
+               "none are remembered",
+       .fallback = "1000000",
+       .most = 1e9},
   };
 }
 
@@ -168,6 +184,9 @@ ServerOptions ServerOptions::From(const base::OptionValues& values) {
   options.grace_seconds = values.Real("grace");
   options.thinking = values.Flag("thinking");
   options.keep_reasoning = values.Flag("keep-reasoning");
+  options.calls_in_reasoning = values.Flag("calls-in-reasoning");
+  options.check_arguments = values.Flag("check-arguments");
+  options.repeat_turns = values.Integer("repeat-turns");
   options.limits = LimitsFrom(values);
   return options;
 }

@@ -22,9 +22,12 @@ struct ServerOptions {
   std::string cors_origin = {};  // empty: no cross-origin pages
   std::string access_log = {};
   bool log_bodies = false;
-  double grace_seconds = 30;   // for what is under way after SIGTERM
-  bool thinking = true;        // of chats that do not say
-  bool keep_reasoning = true;  // of earlier turns, in prompts
+  double grace_seconds = 30;         // for what is under way after SIGTERM
+  bool thinking = true;              // of chats that do not say
+  bool keep_reasoning = true;        // of earlier turns, in prompts
+  bool calls_in_reasoning = true;    // a block of calls ends the reasoning
+  bool check_arguments = false;      // of calls of all tools, not of strict ones alone
+  int64_t repeat_turns = 1'000'000;  // tokens of answers with calls that prompts repeat
   bool playground = true;
   Limits limits = {};
 

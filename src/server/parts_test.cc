@@ -15,6 +15,7 @@
 #include "server/keys.h"
 #include "server/metrics.h"
 #include "server/sse.h"
+#include "server/structure.h"
 
 namespace thalweg::server {
 namespace {
@@ -184,7 +185,7 @@ TEST(Fields, WrongTypesAndRangesAreErrors) {
 
 TEST(Fields, OneWayOfAskingForStructureAtMost) {
   const Json regex = Json::parse(R"({"regex": "[ab]"})");
-  EXPECT_EQ(*ReadStructure(regex), R"({"type":"regex","content":"[ab]"})");
+  EXPECT_EQ(ReadStructure(regex)->args, R"({"type":"regex","content":"[ab]"})");
   const Json both = Json::parse(R"({"regex": "a", "response_format": {"type": "json_object"}})");
   EXPECT_FALSE(ReadStructure(both).ok());
   const Json text = Json::parse(R"({"regex": "a", "response_format": {"type": "text"}})");

@@ -13,6 +13,7 @@
 
 #include "server/errors.h"
 #include "server/http.h"
+#include "server/structure.h"
 
 namespace thalweg::server {
 
@@ -40,8 +41,8 @@ class Reply {
   virtual void Begin(std::string* out) = 0;
   // An increment of the `request`-th request.
   virtual void Take(size_t request, const Delta& delta, std::string* out) = 0;
-  // True when nothing that the model may still say of this request changes the response.
-  virtual bool Satisfied(size_t request) const = 0;
+  // True when nothing that the model may still say of this sequence changes the response.
+  virtual bool Satisfied(size_t request, size_t index) const = 0;
   virtual void End(std::string* out) = 0;
   // In the place of End: an event that says what went wrong, after the head of a stream went out.
   virtual void Fail(const ApiError& error, std::string* out) {
@@ -58,6 +59,7 @@ struct ModelRequest {
   RequestOptions options = {};  // likewise request_id
   // Where so_args ask for what no grammar can enforce, the request goes on without them.
   bool relaxed = false;
+  StructureSource source = {};  // of so_args
 };
 
 struct Generation {

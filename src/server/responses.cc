@@ -19,13 +19,12 @@ Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
   TW_ASSIGN(auto decoders,
             ChatReply::MakeDecoders(plan, tokenizer, fmt::format("call_{}_", request.id)));
   ResponsesReply::Shape shape{.stream = call.stream,
-                              .thinking = plan.thinking,
                               .custom_tools = std::move(call.custom_tools),
                               .echoed = std::move(call.echoed)};
   Generation generation{.stream = call.stream};
   generation.reply = std::make_unique<ResponsesReply>(
-      AnswerHead::Make("resp_", request.id, services.model->name()), request.id, std::move(shape),
-      std::move(decoders), &tokenizer, &services.metrics);
+      AnswerHead::Make("resp_", request.id, services.model->name()), request.id, plan,
+      std::move(shape), std::move(decoders), &tokenizer, &services.metrics);
   generation.requests.push_back(std::move(plan.request));
   return generation;
 }

@@ -39,10 +39,10 @@ void SetName(const std::string& full, Json* item) {
 
 }  // namespace
 
-ResponsesReply::ResponsesReply(AnswerHead head, std::string request_id, Shape shape,
-                               std::vector<text::TokenOutputDecoder> decoders,
+ResponsesReply::ResponsesReply(AnswerHead head, std::string request_id, const ChatPlan& plan,
+                               Shape shape, std::vector<text::TokenOutputDecoder> decoders,
                                const text::Tokenizer* tokenizer, Metrics* metrics)
-    : ChatReply(std::move(decoders), shape.thinking, tokenizer, metrics),
+    : ChatReply(std::move(decoders), plan, tokenizer, metrics),
       head_(std::move(head)),
       request_id_(std::move(request_id)),
       shape_(std::move(shape)) {}
@@ -240,6 +240,8 @@ Json ResponsesReply::ResponseJson(std::string_view status) const {
   json["store"] = false;
   json.update(shape_.echoed);
   json["usage"] = status == "in_progress" ? Json() : ResponsesUsage(usage());
+  const std::vector<ToolError>& errors = choices().front().tool_errors;
+  if (!errors.empty()) json["tool_errors"] = ToolErrorsJson(errors);
   return json;
 }
 

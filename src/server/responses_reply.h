@@ -13,11 +13,10 @@ class ResponsesReply final : public ChatReply {
  public:
   struct Shape {
     bool stream = false;
-    bool thinking = false;
     std::vector<std::string> custom_tools = {};
     Json echoed = Json::object();
   };
-  ResponsesReply(AnswerHead head, std::string request_id, Shape shape,
+  ResponsesReply(AnswerHead head, std::string request_id, const ChatPlan& plan, Shape shape,
                  std::vector<text::TokenOutputDecoder> decoders, const text::Tokenizer* tokenizer,
                  Metrics* metrics);
 

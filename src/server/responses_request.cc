@@ -4,6 +4,7 @@
 
 #include "api/json_values.h"
 #include "server/chat_parts.h"
+#include "server/refusals.h"
 #include "server/services.h"
 
 namespace thalweg::server {
@@ -118,6 +119,7 @@ Status ReadTools(const Json& body, Json* chat, ResponsesCall* call) {
   Json out = Json::array();
   for (size_t i = 0; i < tools->size(); ++i)
     TW_TRY(AddTool((*tools)[i], fmt::format("tools[{}]", i), &out, call));
+  AddToolPlaces(out, "tools", "parameters", &call->fields.tool_places);
   if (!out.empty()) (*chat)["tools"] = std::move(out);
   if (const Json* choice = FindField(body, "tool_choice"); choice != nullptr) {
     (*chat)["tool_choice"] = *choice;
@@ -147,6 +149,9 @@ Status ReadFormat(const Json& body, Json* chat) {
 }
 
 Status ReadEffort(const Json& body, Json* chat) {
+  for (const char* name : {"reasoning_effort", "thinking"}) {
+    if (const Json* value = FindField(body, name); value != nullptr) (*chat)[name] = *value;
+  }
   const Json* reasoning = FindField(body, "reasoning");
   if (reasoning == nullptr) return {};
   if (!reasoning->is_object()) return api::WrongValue(*reasoning, "reasoning", "an object");
@@ -180,6 +185,7 @@ Json Echoed(const Json& body) {
 }  // namespace
 
 Result<ResponsesCall> ReadResponsesCall(const Json& body, const Services& services) {
+  TW_TRY(RefuseResponsesFields(body));
   ResponsesCall call;
   Json chat;
   TW_ASSIGN(chat["messages"], ReadInput(body));
@@ -195,12 +201,15 @@ Result<ResponsesCall> ReadResponsesCall(const Json& body, const Services& servic
   fields.params.max_tokens.reset();
   if (most.has_value()) fields.params.max_tokens = *most;
   TW_TRY(ReadRequestOptions(body, &fields.options));
-  TW_ASSIGN(fields.so_args, ReadStructure(chat));
+  TW_TRY(ReadCheckArguments(body, &fields));
+  TW_ASSIGN(fields.stops, ReadStops(body, "stop"));
+  const bool own_format = chat.contains("response_format");
+  CopyStructure(body, &chat);
+  TW_ASSIGN(fields.structure, ReadStructure(chat));
+  if (own_format && fields.structure.field == "response_format")
+    fields.structure.field = "text.format";
   TW_ASSIGN(const auto stream, OptionalBool(body, "stream"));
   call.stream = stream.value_or(false);
-  TW_ASSIGN(const auto background, OptionalBool(body, "background"));
-  if (background.value_or(false))
-    return base::Unsupported("background: this server keeps no responses; wait for this one");
   call.echoed = Echoed(body);
   return call;
 }

@@ -1,5 +1,5 @@
-// OpenAI's Responses, read. Stateless: the history is in the request, previous_response_id is read
-// over.
+// OpenAI's Responses, read. Stateless: the history is in the request; what asks for more of it is
+// refused.
 #pragma once
 
 #include <string>

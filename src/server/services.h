@@ -13,6 +13,8 @@
 #include "server/keys.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/tool_checks.h"
+#include "text/sampled_turns.h"
 
 namespace thalweg::server {
 
@@ -21,12 +23,16 @@ struct Services {
       : model(served),
         options(std::move(given)),
         admission(options.limits.requests),
-        metrics(served->name()) {}
+        metrics(served->name()),
+        turns(static_cast<size_t>(options.repeat_turns)) {}
 
   api::ServedModel* model;
   ServerOptions options;
   Admission admission;
   Metrics metrics;
+  // Answers with calls, so that the prompts behind them repeat their tokens (docs/chat.md).
+  text::SampledTurns turns;
+  CheckCache checks = {};
   std::unique_ptr<KeyFile> keys = {};  // null: nobody is asked for a key
   std::unique_ptr<AccessLog> log = {};
   // Takes large requests apart and compiles grammars, so that streams do not wait for it.

@@ -103,6 +103,10 @@ TestAnswer TestServer::PostText(const std::string& path, const std::string& body
   return Exchange(port(), http::verb::post, path, body, headers);
 }
 
+TestAnswer PostTo(int port, const std::string& path, const std::string& body) {
+  return Exchange(port, http::verb::post, path, body, {});
+}
+
 std::vector<TestEvent> TestServer::Stream(const std::string& path, Json body) {
   body["stream"] = true;
   const TestAnswer answer = Post(path, body);

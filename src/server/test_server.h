@@ -65,6 +65,9 @@ class TestServer {
   std::unique_ptr<Server> server_;
 };
 
+// A POST to any server of this machine.
+TestAnswer PostTo(int port, const std::string& path, const std::string& body);
+
 // Events of a text/event-stream body.
 std::vector<TestEvent> ParseEvents(std::string_view body);
 

@@ -10,7 +10,7 @@ namespace thalweg::server {
 namespace {
 
 // The body of a chat; its prompt as text and as token ids.
-Result<Json> RenderChatBody(const Json& body, const Services& services) {
+Result<Json> RenderChatBody(const Json& body, Services& services) {
   TW_ASSIGN(ChatFields fields, ReadChatFields(body, services));
   TW_ASSIGN(const ChatPlan plan, PlanChat(std::move(fields), services));
   const auto& ids = std::get<std::vector<int32_t>>(plan.request.prompt);
@@ -22,12 +22,12 @@ Result<Json> RenderChatBody(const Json& body, const Services& services) {
   return json;
 }
 
-Result<Json> Render(const HttpRequest& request, const Services& services) {
+Result<Json> Render(const HttpRequest& request, Services& services) {
   TW_ASSIGN(const Json body, ParseBody(request));
   return RenderChatBody(body, services);
 }
 
-Result<Json> Tokenize(const HttpRequest& request, const Services& services) {
+Result<Json> Tokenize(const HttpRequest& request, Services& services) {
   TW_ASSIGN(const Json body, ParseBody(request));
   if (FindField(body, "messages") != nullptr) return RenderChatBody(body, services);
   TW_ASSIGN(const auto prompt, OptionalString(body, "prompt"));

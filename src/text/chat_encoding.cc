@@ -232,7 +232,7 @@ Status CheckMarks(const ChatMarks& marks, const Conversation& conversation,
 
 Status CheckForced(const Conversation& conversation, const ChatOptions& options) {
   if (conversation.tool_choice != ToolChoice::kForced) return {};
-  if (conversation.tools.empty())
+  if (AllTools(conversation).empty())
     return base::InvalidArgument("tool_choice: calls are forced, but there are no tools");
   if (!options.thinking) return {};
   return base::InvalidArgument(

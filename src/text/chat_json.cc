@@ -14,11 +14,11 @@ using base::Json;
 Result<ToolChoice> ChoiceOf(const ToolSelection& selection, const Conversation& conversation) {
   if (selection.kind == ToolSelection::Kind::kNone) return ToolChoice::kNone;
   if (selection.kind == ToolSelection::Kind::kAuto) return ToolChoice::kAuto;
-  if (conversation.tools.empty())
+  const std::vector<ToolDefinition> tools = AllTools(conversation);
+  if (tools.empty())
     return base::InvalidArgument("tool_choice: asks for a call, but there are no tools");
   const auto chosen = [&](const ToolDefinition& tool) { return tool.FullName() == selection.name; };
-  if (selection.kind == ToolSelection::Kind::kNamed &&
-      std::ranges::none_of(conversation.tools, chosen))
+  if (selection.kind == ToolSelection::Kind::kNamed && std::ranges::none_of(tools, chosen))
     return base::InvalidArgument(
         fmt::format("tool_choice: there is no tool \"{}\"", Excerpt(selection.name)));
   return ToolChoice::kAuto;

@@ -109,13 +109,30 @@ Status ReadLists(const JsonField& message, ChatMessage* out) {
   return {};
 }
 
+// What an answer may consist of that has no place in a prompt: read over, it would be lost.
+Status CheckAnswer(const JsonField& message) {
+  TW_ASSIGN(const std::optional<JsonField> call, message.Optional("function_call"));
+  if (call) return call->NotSupported("is not taken; use tool_calls");
+  TW_ASSIGN(const std::optional<JsonField> audio, message.Optional("audio"));
+  if (audio) return audio->NotSupported("is not taken; send its text as content");
+  return {};
+}
+
+// A refusal is what an answer says in the place of content.
+Result<ChatContent> ReadSaid(const JsonField& message) {
+  TW_ASSIGN(const std::optional<JsonField> content, message.Optional("content"));
+  if (content) return ReadContent(*content);
+  TW_ASSIGN(const std::optional<JsonField> refusal, message.Optional("refusal"));
+  if (!refusal) return ChatContent();
+  TW_ASSIGN(std::string text, refusal->AsString());
+  return ChatContent(std::move(text));
+}
+
 Result<ChatMessage> ReadMessage(const JsonField& message) {
   ChatMessage out;
   TW_ASSIGN(out.role, ReadRole(message));
-  TW_ASSIGN(const std::optional<JsonField> content, message.Optional("content"));
-  if (content) {
-    TW_ASSIGN(out.content, ReadContent(*content));
-  }
+  TW_TRY(CheckAnswer(message));
+  TW_ASSIGN(out.content, ReadSaid(message));
   TW_TRY(ReadLists(message, &out));
   TW_ASSIGN(out.tool_call_id, message.StringOr("tool_call_id", ""));
   TW_ASSIGN(out.to_be_continued, ReadToBeContinued(message));

@@ -45,4 +45,11 @@ Result<Role> ParseRole(std::string_view name) {
 std::string ToolDefinition::FullName() const { return Qualified(name_space, name); }
 std::string FullName(const ToolCall& call) { return Qualified(call.name_space, call.name); }
 
+std::vector<ToolDefinition> AllTools(const Conversation& conversation) {
+  std::vector<ToolDefinition> tools = conversation.tools;
+  for (const ChatMessage& message : conversation.messages)
+    tools.insert(tools.end(), message.tools.begin(), message.tools.end());
+  return tools;
+}
+
 }  // namespace thalweg::text

@@ -99,4 +99,7 @@ struct Conversation {
   bool operator==(const Conversation&) const = default;
 };
 
+// Those of the conversation and those that its messages declare.
+std::vector<ToolDefinition> AllTools(const Conversation& conversation);
+
 }  // namespace thalweg::text
