@@ -20,7 +20,7 @@ constexpr size_t kSampleBytes = 4096;
 constexpr size_t kMaxFiles = 4096;
 
 // Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 22> kWithoutEffect = {"model-dir",
+constexpr std::array<std::string_view, 25> kWithoutEffect = {"model-dir",
                                                              "offline",
                                                              "threads",
                                                              "pin",
@@ -41,7 +41,10 @@ constexpr std::array<std::string_view, 22> kWithoutEffect = {"model-dir",
                                                              "admission-growth",
                                                              "engine-seed",
                                                              "so-cache-bytes",
-                                                             "so-threads"};
+                                                             "so-threads",
+                                                             "ranks",
+                                                             "expert-placement",
+                                                             "expert-spare"};
 
 std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
