@@ -28,6 +28,16 @@ TEST(ChatCases, R01EffortsOfTheRelease) {
   }
 }
 
+// Three efforts are three prompts.
+TEST(ChatCases, R02NoEffortIsLikeAnother) {
+  std::vector<std::string> prompts;
+  for (const char* name : {"low", "high", "max"})
+    prompts.push_back(Render({User("q")}, {.effort = ParseEffortName(name).value().effort}));
+  EXPECT_NE(prompts[0], prompts[1]);
+  EXPECT_NE(prompts[1], prompts[2]);
+  EXPECT_NE(prompts[0], prompts[2]);
+}
+
 TEST(ChatCases, R03RefusedEffortsListWhatIsAllowed) {
   const std::string error = ParseEffortName("ultra").status().message();
   for (const char* name :

@@ -21,6 +21,30 @@ TEST(Chat, T2SystemWithoutThinking) {
             "[B][S]You are helpful.[U]Hello[A]</think>");
 }
 
+// Ids of the released tokenizer: tests/data/chat/released_words.json has those of its tokens and
+// merges that these texts need, under their ids.
+TEST(Chat, T1AndT2HaveTheIdsOfTheRelease) {
+  const Tokenizer released = Tokenizer::Parse(ReadTestFile("chat/released_words.json")).value();
+  const std::vector<int32_t> t1 = {0,    128799, 77666, 288,    9504,  482,    28,    223,
+                                   2402, 343,    16801, 223,    19,    15,     1457,  14,
+                                   270,  4077,   270,   1990,   14,    270,    850,   15146,
+                                   270,  22805,  868,   128803, 19923, 128804, 128821};
+  EXPECT_EQ(EncodeChat(released, {.messages = {User("Hello")}}, {}).value(), t1);
+  const std::vector<int32_t> t2 = {0, 128799, 3476, 477, 11502, 16, 128803, 19923, 128804, 128822};
+  EXPECT_EQ(
+      EncodeChat(released, {.messages = {System("You are helpful."), User("Hello")}}, kOff).value(),
+      t2);
+}
+
+// The names of the tags are one token each, which is why a space stands before them.
+TEST(Chat, NamesOfTagsAreSingleTokensOfTheRelease) {
+  const Tokenizer released = Tokenizer::Parse(ReadTestFile("chat/released_words.json")).value();
+  const std::pair<const char*, int32_t> names[] = {
+      {" calls", 10699}, {" invoke", 34756}, {" parameter", 10767}};
+  for (const auto& [name, id] : names)
+    EXPECT_EQ(released.Encode(name, Specials::kAsText), std::vector<int32_t>{id}) << name;
+}
+
 TEST(Chat, T3NoSystemNoMark) {
   EXPECT_EQ(Render({User("What is 2+2?")}, kOff), "[B][U]What is 2+2?[A]</think>");
 }
