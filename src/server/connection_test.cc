@@ -194,6 +194,19 @@ TEST(Connection, BacklogsOfSlowReadersAreBounded) {
   EXPECT_TRUE(server.WaitIdle());
 }
 
+TEST(Connection, TheLastIncrementMayBeTooMuchForAReader) {
+  ServerOptions options = TestServer::Options();
+  options.limits.backlog_bytes = 2000;
+  const Json piece = {{"text", std::string(4000, 'x')}, {"delay_ms", 20}};
+  const Json answer = {{"by", "piece"}, {"pieces", Json::array({piece})}};
+  TestServer server(Json{{"answers", Json::array({answer})}}.dump(), options);
+  RawClient client(server.port());
+  client.Send(RequestText("/v1/completions", Completion("x", true)));
+  EXPECT_TRUE(client.ClosedWithin(std::chrono::seconds(5)));
+  EXPECT_EQ(server.Get("/health").status, 200);
+  EXPECT_TRUE(server.WaitIdle());
+}
+
 TEST(Connection, IdleOnesAndHalfRequestsAreClosed) {
   ServerOptions options = TestServer::Options();
   options.limits.idle = std::chrono::milliseconds(200);

@@ -236,8 +236,9 @@ void Exchange::TakeFailure(size_t request, const Delta& delta) {
   CancelUnfinished();
 }
 
+// A reader that is too far behind may have been cut off by the last increment.
 void Exchange::FinishWhenComplete() {
-  if (!AllFinished()) return;
+  if (responder_ == nullptr || !AllFinished()) return;
   record_.usage = reply_->usage();
   record_.finish = reply_->finish_reason();
   text_.clear();
