@@ -46,6 +46,7 @@ Connection::~Connection() { thread_->services().metrics.OnConnection(-1); }
 void Connection::Start() {
   error_code ignored;
   socket_.set_option(boost::asio::ip::tcp::no_delay(true), ignored);
+  socket_.non_blocking(true, ignored);
   const auto endpoint = socket_.remote_endpoint(ignored);
   if (!ignored) remote_ = endpoint.address().to_string();
   Read();
@@ -219,7 +220,19 @@ void Connection::Flush() {
     thread_->services().metrics.OnAbort("slow_reader");
     return Close();
   }
+  SendAtOnce();
   Send();
+}
+
+// A socket mostly takes an increment at once, which spares it the way through the event loop. What
+// is left over, an error too, is for Send.
+void Connection::SendAtOnce() {
+  if (state_ == State::kClosed || ending_ || !sending_.empty() || out_.empty()) return;
+  error_code error;
+  const size_t sent = socket_.write_some(boost::asio::buffer(out_), error);
+  if (error) return;
+  out_.erase(0, sent);
+  written_ = Clock::now();
 }
 
 void Connection::EndStream() {

@@ -56,6 +56,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, public
   void Refuse(const ApiError& error, Dialect dialect);
   void AddCommonHeaders(HttpResponse* response) const;
   void SendContinue();
+  void SendAtOnce();
   void Send();
   void OnWritten(const boost::system::error_code& error, size_t bytes);
   void OnAnswered();
