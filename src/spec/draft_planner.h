@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -74,6 +73,8 @@ class DraftPlanner {
     uint64_t life = 0;        // which of the sequence's beginnings this is
     SequenceGate gate = {};
     bool has_block = false;
+    // Of what `survival` learned last; begun while drafting is closed, it has learned nothing.
+    uint64_t learned_step = 0;
     uint64_t stale_step = 0;         // of `stale`; 0: none
     std::vector<double> stale = {};  // survivals of an earlier block
   };
@@ -91,20 +92,42 @@ class DraftPlanner {
     std::vector<float> next_confidences = {};
   };
 
+  // What a step could have, before the gate has spoken.
+  struct Prospect {
+    StepLoad load = {};
+    int64_t decoding = 0;            // of those that a block is drafted for
+    bool listens = false;            // somebody's context is of use
+    std::vector<double> could = {};  // survivals, if every willing sequence had a block
+    std::vector<double> can = {};    // of blocks that are there
+  };
+
   uint64_t LifeOf(uint64_t sequence) const;
   void TakeUpTo(uint64_t step);
+  void TakeStep(std::span<const Pending> pending);
   void Take(const Pending& pending);
-  std::span<const double> Survivals(const Record& record, uint64_t step) const;
+  void TakeNext(const Pending& pending, Record* record) const;
+  int64_t Verified(const Pending& pending) const;
+  double Foretold(const Pending& pending, int64_t verified) const;
+  void AddSurvivals(const Record& record, uint64_t step, size_t most,
+                    std::vector<double>* out) const;
+  Prospect Look(uint64_t step, std::span<const PlannedSequence> sequences, StepDrafts* plan);
+  Outlook OutlookOf(const Prospect& prospect) const;
+  void Apply(const LoadGate::Answer& answer, uint64_t step, StepDrafts* plan);
   Budget Choose(const StepLoad& load, std::span<const double> survivals) const;
 
   CostTable costs_;
   PlannerOptions options_;
   ConfidenceShift shift_;
   SurvivalRecord typical_;  // of all sequences
+  SurvivalRecord recent_;   // of all blocks, the last few
+  Trust trust_ = {};
   LoadGate load_gate_ = {};
+  bool tried_ = false;       // the blocks that are there are a try's: all of them are verified
+  bool tried_text_ = false;  // what is recent is a try's
+  uint64_t step_ = 0;        // planned last
   uint64_t lives_ = 0;
   std::unordered_map<uint64_t, Record> records_ = {};
-  std::deque<Pending> pending_ = {};
+  std::vector<Pending> pending_ = {};  // in the order of steps
 };
 
 }  // namespace thalweg::spec

@@ -1,6 +1,7 @@
 #include "spec/gate.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -45,29 +46,23 @@ void SurvivalRecord::Predict(std::span<const double> survival) {
     survival_[k] += (survival[k] - survival_[k]) * share;
 }
 
-void LoadGate::Turn() {
-  open_ = !open_;
-  loss_ = 0;
-  if (open_) {
-    open_steps_ = 0;
-    listening_ = kListenSteps;
-    return;
-  }
-  needed_ = open_steps_ >= kSettledSteps ? kLoss : std::min(2 * needed_, kMostLoss);
-  listening_ = wait_ = least_wait_ = 0;
+void Trust::Observe(int64_t blocks, double foretold, double accepted) {
+  const double kept = std::pow(1 - 1 / kMemory, static_cast<double>(blocks));
+  foretold_ = foretold_ * kept + foretold;
+  accepted_ = accepted_ * kept + accepted;
 }
 
-// A wait that makes the try behind it cheap, and is twice as long as the one before.
-LoadGate::Answer LoadGate::Closed(const Budget& budget) {
-  if (listening_ > 0) return {.draft = --listening_ == 0, .context = true};
-  if (wait_ == 0) {
-    const double lost = kListenLoss + std::max(0.0, budget.seconds / budget.plain_seconds - 1);
-    const double steps = std::min(lost / kTryShare, static_cast<double>(kLongestWait));
-    least_wait_ = std::max(2 * least_wait_, static_cast<int64_t>(steps));
-    wait_ = std::min(least_wait_, kLongestWait);
-  }
-  if (--wait_ == 0) listening_ = kListenSteps;
-  return {};
+double Trust::factor() const {
+  return std::min((accepted_ + kPrior) / (foretold_ + kPrior), kMost);
+}
+
+void LoadGate::Turn() {
+  open_ = !open_;
+  loss_ = open_ ? -kNewCredit : 0;
+  if (!open_) needed_ = steps_ >= kSettledSteps ? kLoss : std::min(2 * needed_, kMostLoss);
+  if (!open_) closed_load_ = load_;
+  trying_ = ready_ = false;
+  steps_ = since_try_ = 0;
 }
 
 // Gains at one load say little of another.
@@ -75,24 +70,74 @@ void LoadGate::Account(const Budget& budget) {
   if (budget.plain_rate <= 0) return;  // nothing decodes
   const double load = budget.plain_rate * budget.plain_seconds;
   const bool other = load > 1.5 * load_ || load < load_ / 1.5;
+  if (other && load_ > 0) loss_ = std::max(0.0, loss_);
   if (other) load_ = load;
-  if (other) loss_ = std::max(0.0, loss_);
   if (!open_) {
-    loss_ = std::max(0.0, loss_ + budget.gain() - kLeastGain);
+    if (HasNews(load)) loss_ = std::max(0.0, loss_ + budget.gain() - kLeastGain);
     return;
   }
-  const double loss = 1 - budget.gain();
-  loss_ = std::max(-kMostCredit, loss_ + (loss_ > 0 || loss > 0 ? loss : loss / 2));
+  const double loss = (1 - budget.gain()) * budget.seconds / budget.plain_seconds;
+  const double credit = steps_ >= kListenSteps ? kMostCredit : std::max(0.0, -loss_);
+  loss_ = std::max(-credit, loss_ + (loss_ > 0 || loss > 0 ? loss : loss / 2));
 }
 
-LoadGate::Answer LoadGate::Step(const Budget& budget) {
-  Account(budget);
-  if (loss_ >= (open_ ? kLoss : needed_)) Turn();
-  if (!open_) return Closed(budget);
-  ++open_steps_;
-  if (listening_ == 0) return {.draft = true, .context = true};
-  --listening_;
-  return {.draft = false, .context = true};
+// What closed it says the same in each step: only another load, and what a try has found for a
+// while, say more.
+bool LoadGate::HasNews(double load) const {
+  if (load > 1.5 * closed_load_ || load < closed_load_ / 1.5) return true;
+  return trying_ ? try_step_ > kShortListenSteps : steps_ > since_try_ && since_try_ < kNewsSteps;
+}
+
+// One block says less than sixty.
+double LoadGate::MostLoss(const Budget& budget) {
+  const double sequences = std::max(1.0, budget.plain_rate * budget.plain_seconds);
+  return kLoss * (1 + kLossOfOne / sequences);
+}
+
+// Where easy text would not pay either there is nothing to wait for.
+bool LoadGate::Loses(const Outlook& outlook) const {
+  const bool hopeless = outlook.hope < 1 && outlook.budget.gain() < 1;
+  return hopeless || loss_ >= MostLoss(outlook.budget);
+}
+
+bool LoadGate::TryIsDue(const Outlook& outlook) const {
+  if (outlook.hope < kLeastHope) return false;
+  const double lost =
+      kListenCost * kShortListenSteps + outlook.try_loss + kMistakes * MostLoss(outlook.budget);
+  const double change = kFirstChange + static_cast<double>(steps_);
+  const double wait = std::sqrt(2 * lost * change / (outlook.hope - 1));
+  return static_cast<double>(since_try_) >= std::max(wait, lost / kTryShare);
+}
+
+// A try writes context, drafts, and waits for what comes of it, so that the context goes on if that
+// is good.
+LoadGate::Answer LoadGate::Closed(const Outlook& outlook) {
+  if (!trying_) {
+    ++since_try_;
+    if (!TryIsDue(outlook)) return {};
+    trying_ = true;
+    since_try_ = try_step_ = 0;
+  }
+  const int64_t drafted = kShortListenSteps + outlook.try_steps;
+  const bool draft = try_step_ >= kShortListenSteps && try_step_ < drafted;
+  trying_ = ++try_step_ < drafted + kResultSteps;
+  return {.draft = draft, .few = draft, .context = true};
+}
+
+// What begins again has a context before it has drafts.
+LoadGate::Answer LoadGate::Open(const Outlook& outlook) {
+  const bool clear = outlook.budget.gain() >= kClearGain;
+  ready_ = ready_ || context_steps_ >= (clear ? kShortListenSteps : kListenSteps);
+  return {.draft = ready_, .context = true};
+}
+
+LoadGate::Answer LoadGate::Step(const Outlook& outlook) {
+  Account(outlook.budget);
+  if (open_ ? Loses(outlook) : loss_ >= needed_) Turn();
+  ++steps_;
+  const Answer answer = open_ ? Open(outlook) : Closed(outlook);
+  context_steps_ = answer.context ? context_steps_ + 1 : 0;
+  return answer;
 }
 
 bool SequenceGate::Step() {

@@ -3,6 +3,7 @@
 // earlier steps brought, counted in steps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -28,6 +29,9 @@ class SurvivalRecord {
   void Observe(int64_t verified, int64_t accepted);
   // What confidences say of a block, verified or not: survival by slot.
   void Predict(std::span<const double> survival);
+  // What is known may be of another time: it counts as little as kDoubted observations.
+  static constexpr int64_t kDoubted = 4;
+  void Doubt() { observations_ = std::min(observations_, kDoubted); }
   std::span<const double> survival() const { return survival_; }
 
  private:
@@ -38,52 +42,101 @@ class SurvivalRecord {
   int64_t observations_ = 0;
 };
 
+// What drafts have brought against what was foretold of them when their step was planned: whatever
+// foretells (confidences, records, a table fitted on other text), this is what came of it. Above 1
+// it is not believed far: records learn of good drafts by themselves.
+class Trust {
+ public:
+  static constexpr double kMemory = 32;  // blocks; half of them count for two thirds
+  static constexpr double kPrior = 2;    // drafts that came as foretold
+  static constexpr double kMost = 1.25;
+
+  // A step that verified drafts of so many blocks.
+  void Observe(int64_t blocks, double foretold, double accepted);
+  double factor() const;
+
+ private:
+  double foretold_ = 0, accepted_ = 0;
+};
+
+// What a gate looks at, once a step.
+struct Outlook {
+  Budget budget = {};     // the step, if every willing sequence had a block
+  double hope = 1;        // its gain, if the text were easy
+  int64_t try_steps = 1;  // that a try drafts in
+  double try_loss = 0;    // what it loses, in plain steps, if the text is as it was
+};
+
 // Whether blocks are drafted at all. It changes its mind when what the present state loses against
 // the other adds up to kLoss steps: at once where the difference is large, slowly where it is
 // small. Half of what drafts have gained at a load may be lost again first, kMostCredit steps at
 // most: text has stretches that are hard to foretell, and a window of context lost costs more than
-// they do. To start again it asks for more each time that starting was soon regretted. Closed, it
-// costs nothing: the draft module's context is not written either. It tries again now and then,
-// less and less often, and never so often that tries take more than kTryShare of the time.
+// they do. To start again it asks for more each time that starting was soon regretted.
 //
-// Behind a pause the context begins anew, so that kListenSteps steps write it before blocks are
-// drafted: with that many rows a block of the released kind brings nine tenths of what it brings
-// with a full window.
+// Closed, it costs nothing: the draft module's context is not written either. Tries find text that
+// has become easy: a few steps that write context, then blocks for a few sequences. How often is
+// what loses least if easy text comes at a rate that is guessed from how long it has not: a try
+// that loses c steps every sqrt(2 c t / (hope - 1)) steps, t steps behind the turn. Where easy text
+// would not pay either, there are none.
 class LoadGate {
  public:
   static constexpr double kLeastGain = 1.02;  // to start; below 1 it stops
   static constexpr double kLoss = 0.25;
+  static constexpr double kLossOfOne = 4;    // times kLoss more with one sequence, a block a step
+  static constexpr double kMistakes = 0.25;  // of tries that open for nothing, a guess
   static constexpr double kMostLoss = 16;
   static constexpr double kMostCredit = 16;
+  static constexpr double kFirstCredit = 2;      // to learn what the first text is like
+  static constexpr double kNewCredit = 0.5;      // while the context is short
   static constexpr int64_t kSettledSteps = 256;  // open for so long: it was no mistake
+  // With 8 rows of context alone a block of the released kind brings three quarters of what it
+  // brings with a full window, with 32 nine tenths. The short wait is for where that pays, too.
   static constexpr int64_t kListenSteps = 32;
-  static constexpr double kListenLoss = 2;  // steps; an upper bound of what listening costs
-  static constexpr double kTryShare = 1.0 / 256;
-  static constexpr int64_t kLongestWait = 8192;
+  static constexpr int64_t kShortListenSteps = 8;
+  static constexpr double kClearGain = 1.25;
+  static constexpr double kListenCost = 1.0 / 16;  // of a plain step, an upper bound
+  static constexpr double kTryShare = 1.0 / 96;    // of the time, at most
+  static constexpr double kLeastHope = 1.1;
+  static constexpr double kFirstChange = 1000;  // steps behind a turn in which one more is guessed
+  static constexpr int64_t kResultSteps = 3;    // until a try's blocks are judged and known
+
+  static constexpr int64_t kNewsSteps = 8;  // in which that speaks for opening
 
   struct Answer {
     bool draft = false;    // blocks behind this step
+    bool few = false;      // a try: for a few sequences
     bool context = false;  // its rows join the draft module's context
   };
 
-  // Once a step, with the budget that the step would have.
-  Answer Step(const Budget& budget);
+  // Once a step.
+  Answer Step(const Outlook& outlook);
   bool open() const { return open_; }
+  // Open for so long that there is a context.
+  bool settled() const { return open_ && steps_ >= kListenSteps; }
   // Whether rows of a step without tokens to come (pieces of prompts) join the context.
-  bool context() const { return open_ || listening_ > 0; }
+  bool context() const { return open_ || trying_; }
 
  private:
   void Turn();
   void Account(const Budget& budget);
-  Answer Closed(const Budget& budget);
+  Answer Open(const Outlook& outlook);
+  Answer Closed(const Outlook& outlook);
+  static double MostLoss(const Budget& budget);
+  bool HasNews(double load) const;
+  bool Loses(const Outlook& outlook) const;
+  bool TryIsDue(const Outlook& outlook) const;
 
   bool open_ = true;
-  double loss_ = 0, needed_ = kLoss;  // what has added up (credit below 0), and has to, to open
-  double load_ = 0;                   // tokens of a plain step where the credit was earned
-  int64_t open_steps_ = 0;
-  int64_t listening_ = 0;  // steps that are left
-  int64_t wait_ = 0;       // steps until the next try; 0: not known yet
-  int64_t least_wait_ = 0;
+  double closed_load_ = 0;
+  double loss_ = -kFirstCredit,
+         needed_ = kLoss;      // what has added up (credit below 0), and has to, to open
+  double load_ = 0;            // tokens of a plain step where the credit was earned
+  int64_t steps_ = 0;          // since it turned
+  int64_t context_steps_ = 0;  // that wrote the context, up to now
+  bool ready_ = true;          // there is enough of it to draft
+  bool trying_ = false;
+  int64_t try_step_ = 0;  // of the try under way
+  int64_t since_try_ = 0;
 };
 
 // Whether a block is drafted for one sequence. After kIdleBlocks in a row that brought nothing it
