@@ -42,10 +42,11 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-double MedianOf(const std::vector<StepTimes>& steps, const auto& of) {
-  std::vector<double> values;
-  for (const StepTimes& step : steps) values.push_back(of(step));
-  return Median(std::move(values));
+// The least of some steps: other work on a machine only adds to a time.
+double LeastOf(const std::vector<StepTimes>& steps, const auto& of) {
+  double least = of(steps.front());
+  for (const StepTimes& step : steps) least = std::min(least, of(step));
+  return least;
 }
 
 StepTimes TimesOf(const OpTrace& trace, double seconds, int layers, int decoder) {
@@ -144,7 +145,7 @@ class Measurement {
 
   void AddOps(const std::vector<StepTimes>& steps, double rows, double context) {
     for (const auto& one : steps.front().ops) {
-      const double us = MedianOf(steps, [&](const StepTimes& s) {
+      const double us = LeastOf(steps, [&](const StepTimes& s) {
         const auto at = s.ops.find(one.first);
         return at == s.ops.end() ? 0 : at->second;
       });
@@ -153,11 +154,14 @@ class Measurement {
   }
 
   void AddExperts(const std::vector<StepTimes>& steps, int64_t rows, int layers) {
-    const auto count = static_cast<double>(layers);
-    experts_.push_back(
-        {.touched = MedianOf(steps, [](const StepTimes& s) { return s.touched; }) / count,
-         .entries = static_cast<double>(rows * model_.config().num_experts_per_tok),
-         .us = MedianOf(steps, [](const StepTimes& s) { return s.experts_us; }) / count});
+    std::vector<double> all;
+    for (const StepTimes& step : steps) all.push_back(step.touched);
+    const double typical = Median(std::move(all)) / static_cast<double>(layers);
+    experts_.push_back({.touched = typical,
+                        .entries = static_cast<double>(rows * model_.config().num_experts_per_tok),
+                        .us = typical * LeastOf(steps, [](const StepTimes& s) {
+                                return s.experts_us / s.touched;
+                              })});
   }
 
   // Rows of one prompt; decoder_from counts from the first of them.
@@ -181,7 +185,7 @@ class Measurement {
 
   Status Chunk(int64_t rows, int64_t position) {
     TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, rows));
-    const double dense = MedianOf(steps, [](const StepTimes& s) {
+    const double dense = LeastOf(steps, [](const StepTimes& s) {
       double sum = 0;
       for (const auto& [op, us] : s.ops) sum += us;
       return sum;
@@ -195,7 +199,7 @@ class Measurement {
   Status Tail(int64_t position) {
     const int64_t rows = std::min(kTailRows, options_.chunks.back());
     TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, 0));
-    tail_us_ = MedianOf(steps, [](const StepTimes& s) { return s.decoder_us; });
+    tail_us_ = LeastOf(steps, [](const StepTimes& s) { return s.decoder_us; });
     return {};
   }
 

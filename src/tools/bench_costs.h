@@ -19,7 +19,7 @@ struct CostsOptions {
   std::vector<int64_t> batches = {1, 4, 16, 64};  // rows of decode steps
   std::vector<int64_t> contexts = {1024};         // cached tokens before them
   std::vector<int64_t> chunks = {64, 256, 512};   // rows of steps of prompts, ascending
-  int64_t steps = 16;                             // of each; medians count
+  int64_t steps = 16;                             // of each; the fastest counts
 };
 
 // Room that a model needs for them.
