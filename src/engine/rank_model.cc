@@ -57,6 +57,18 @@ Status AddExperts(const EngineOptions& options, const checkpoint::Config& config
   return {};
 }
 
+// What this rank reads of the experts.
+void LogShare(const model::ExpertParallel& experts, const model::Model& model,
+              const comm::Communicator& group) {
+  const checkpoint::Config& c = model.config();
+  int64_t held = 0;
+  for (int64_t layer = 0; layer < c.num_hidden_layers; ++layer)
+    for (int64_t e = 0; e < c.n_routed_experts; ++e)
+      held += experts.Holds(static_cast<int>(layer), e) ? 1 : 0;
+  spdlog::info("rank {} of {}: {} of {} experts; {} bytes of weights laid out anew", group.rank(),
+               group.size(), held, c.num_hidden_layers * c.n_routed_experts, model.packed_bytes());
+}
+
 }  // namespace
 
 Result<const kernels::Ops*> FindOps(const EngineOptions& options) {
@@ -110,6 +122,7 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
   model.max_tokens = sizes.cache_tokens;
   model.checkpoints = sizes.checkpoints;
   TW_ASSIGN(rank.executor, exec::ModelExecutor::Create(checkpoint, model));
+  if (group != nullptr) LogShare(*rank.experts, rank.executor->model(), *group);
   TW_ASSIGN(const exec::DraftOptions drafts, ChooseDrafts(DraftOptionsOf(options, group == nullptr),
                                                           CacheIdentity(options, checkpoint, *ops),
                                                           checkpoint, &rank.executor->model()));

@@ -1,5 +1,7 @@
 #include "exec/ranks.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "base/check.h"
@@ -58,7 +60,8 @@ void RanksExecutor::Execute(const StepPlan& plan, StepResult* result) {
   if (status.ok()) return;
   group_->Fail(status);  // the others may be anywhere in the step
   result->Clear();
-  result->status = status;
+  result->status =
+      base::FailedPrecondition(fmt::format("the ranks cannot go on: {}", status.message()));
 }
 
 Status RanksExecutor::Run(const StepPlan& plan, StepResult* result) {

@@ -23,7 +23,8 @@ class RanksExecutor : public Executor {
   // Tells the others to stop.
   ~RanksExecutor() override;
 
-  // A lost rank is an error of this step and of all that follow.
+  // A lost rank is an error of this step and of all that follow: kFailedPrecondition, for it says
+  // nothing about what was asked.
   void Execute(const step::StepPlan& plan, step::StepResult* result) override;
 
  private:

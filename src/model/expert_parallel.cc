@@ -107,6 +107,13 @@ Status ExpertParallel::Switch(parallel::Placement placement) {
   return {};
 }
 
+bool ExpertParallel::Holds(int layer, int64_t expert) const {
+  const auto slots = tables_[static_cast<size_t>(layer)].Slots(expert);
+  return std::any_of(slots.begin(), slots.end(), [this](int32_t slot) {
+    return slot / placement_.shape.slots_per_rank == group_->rank();
+  });
+}
+
 void ExpertParallel::Forget() {
   counts_ =
       parallel::NoCounts(static_cast<int64_t>(placement_.layers.size()), placement_.shape.experts);

@@ -26,6 +26,8 @@ class ExpertParallel {
                                                       parallel::Placement placement);
 
   bool Covers(int layer) const { return layer < static_cast<int>(tables_.size()); }
+  // Whether this rank computes the expert of a covered layer.
+  bool Holds(int layer, int64_t expert) const;
 
   // In place of ops.experts(params): params.experts are all of the layer's; those that lie on other
   // ranks are not read. Host memory. After an error of the group, which status() returns, it writes

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "base/machine.h"
 #include "base/math.h"
 #include "checkpoint/expected.h"
+#include "model/expert_parallel.h"
 
 namespace thalweg::model {
 namespace {
@@ -26,11 +28,27 @@ struct Layout {
   int64_t bytes = 0;
 };
 
-Layout PlanArena(const kernels::Ops& ops, Weights* weights) {
+// Matrices of experts that other ranks compute: nothing of them is read. What comes to this rank
+// later is multiplied as it is stored.
+std::unordered_set<const Matrix*> OfOtherRanks(const ModelOptions& options, Weights* weights) {
+  std::unordered_set<const Matrix*> out;
+  const ExpertParallel* group = options.expert_parallel;
+  for (size_t i = 0; group != nullptr && i < weights->layers.size(); ++i) {
+    if (!group->Covers(static_cast<int>(i))) break;
+    auto& experts = weights->layers[i].ffn.experts;
+    for (size_t e = 0; e < experts.size(); ++e)
+      if (!group->Holds(static_cast<int>(i), static_cast<int64_t>(e)))
+        out.insert({&experts[e].w1, &experts[e].w2, &experts[e].w3});
+  }
+  return out;
+}
+
+Layout PlanArena(const ModelOptions& options, Weights* weights) {
   Layout layout;
+  const std::unordered_set<const Matrix*> others = OfOtherRanks(options, weights);
   for (Matrix* matrix : Matrices(weights)) {
-    const int64_t bytes = ops.packed_bytes(*matrix);
-    if (bytes == 0) continue;
+    const int64_t bytes = options.ops->packed_bytes(*matrix);
+    if (bytes == 0 || others.contains(matrix)) continue;
     layout.pieces.push_back({matrix, layout.bytes, bytes});
     layout.bytes += base::RoundUp(bytes, tensor::kAlignBytes);
   }
@@ -136,7 +154,7 @@ bool FitsInto(int64_t free, int64_t packed, int64_t others) {
 Result<tensor::LargeBuffer> PackWeights(const ModelOptions& options, int64_t others,
                                         Weights* weights) {
   if (options.repack == Repack::kNever) return tensor::LargeBuffer();
-  const Layout layout = PlanArena(*options.ops, weights);
+  const Layout layout = PlanArena(options, weights);
   if (layout.bytes == 0) return tensor::LargeBuffer();
   const int64_t free = base::FreeMemoryBytes();
   if (options.repack == Repack::kAuto && !FitsInto(free, layout.bytes, others))

@@ -142,7 +142,7 @@ class Run {
     return {};
   }
 
-  // An engine that takes no requests is no property of the line.
+  // An engine that takes no requests, or has lost a rank, is no property of the line.
   Status Refused(const LineKey& key, const Error& error) {
     if (error.code == ErrorCode::kFailedPrecondition) return api::ToStatus(error);
     return WriteError(key, error);
@@ -173,7 +173,7 @@ class Run {
     const UnderWay item = std::move(at->second);
     under_way_.erase(at);
     bytes_under_way_ -= item.bytes;
-    if (finished.output.error.has_value()) return WriteError(item.key, *finished.output.error);
+    if (finished.output.error.has_value()) return Refused(item.key, *finished.output.error);
     if (IsCancelled(finished.output)) {
       ++report_.abandoned;  // no result: the next run answers it
       return {};
