@@ -342,13 +342,40 @@ TEST(Combinations, OfAScript) {
   AskAll(server.port(), true);
 }
 
-TEST(Combinations, OfAModelWhoseWordsMeanNothing) {
-  auto model = api::EngineModel::Load(
-      {.model = THALWEG_SOURCE_DIR "/models/nano", .options = {{"max_sequences", "8"}}}, "nano");
-  ASSERT_TRUE(model.ok()) << model.error().message;
-  const auto server = Server::Start(model->get(), TestServer::Options());
-  ASSERT_TRUE(server.ok());
-  AskAll((*server)->port(), false);
+class Nano : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto model = api::EngineModel::Load(
+        {.model = THALWEG_SOURCE_DIR "/models/nano", .options = {{"max_sequences", "8"}}}, "nano");
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    model_ = *std::move(model);
+    auto server = Server::Start(model_.get(), TestServer::Options());
+    ASSERT_TRUE(server.ok());
+    server_ = std::move(*server);
+  }
+
+  std::unique_ptr<api::EngineModel> model_;
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(Nano, CombinationsOfAModelWhoseWordsMeanNothing) { AskAll(server_->port(), false); }
+
+// A stop string of a chat is not the engine's: the sequence that said it is ended, the others go
+// on, and none of them runs to its limit.
+TEST_F(Nano, SequencesAreEndedAlone) {
+  const Json body = Json::parse(R"({"messages": [{"role": "user", "content": "Say something."}],
+      "thinking": {"type": "disabled"}, "n": 4, "max_tokens": 1500, "stop": ["e", "a", "t"],
+      "seed": 3, "ignore_eos": true})");
+  const TestAnswer answer = PostTo(server_->port(), "/v1/chat/completions", body.dump());
+  ASSERT_EQ(answer.status, 200) << answer.body;
+  const Json json = answer.json();
+  ASSERT_EQ(json["choices"].size(), 4u);
+  for (const Json& choice : json["choices"]) EXPECT_EQ(choice["finish_reason"], "stop") << choice;
+  const int64_t counted = json["usage"]["completion_tokens"];
+  const int64_t made = Json::parse(model_->MetricsJson())["output_tokens"];
+  EXPECT_LT(counted, 1000);
+  EXPECT_LE(counted, made);
+  EXPECT_LT(made, counted + 400);  // what steps under way still said
 }
 
 }  // namespace
