@@ -35,6 +35,7 @@ TEST(BenchCosts, NanoIsAFileOfCosts) {
   OpTrace trace(*ops, 6144);
   SessionOptions session_options;
   session_options.folder = THALWEG_SOURCE_DIR "/models/nano";
+  session_options.backend = "cpu";
   session_options.ops = &trace.ops();
   session_options.threads = 1;
   const CostsOptions options{.source = "test",
