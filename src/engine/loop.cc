@@ -78,7 +78,11 @@ void Loop::Run() {
 // A report holds one job; the events of its own result point into it.
 void Loop::Advance(std::vector<std::unique_ptr<Job>> done, Report* report) {
   for (std::unique_ptr<Job>& job : done) {
-    if (report->job != nullptr) Push(std::exchange(*report, {}));
+    if (report->job != nullptr) {
+      // Whoever sees an event finds it in the counters.
+      with_.telemetry->Scheduled(0, planner_.scheduler().stats());
+      Push(std::exchange(*report, {}));
+    }
     report->at = job->end;
     planner_.Advance(std::move(job), report);
   }
