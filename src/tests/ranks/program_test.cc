@@ -4,6 +4,7 @@
 // no line is answered wrongly: the same command goes on where it ended.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -40,7 +41,8 @@ std::string Lines(int count, int max_tokens) {
 }
 
 std::string NewFile(const std::string& name, const std::string& text) {
-  const std::string path = testing::TempDir() + "/thalweg-program-" + name;
+  const std::string path =
+      fmt::format("{}/thalweg-program-{}-{}", testing::TempDir(), getpid(), name);
   std::remove(path.c_str());
   if (!text.empty()) {
     EXPECT_TRUE(base::WriteFile(path, text).ok());
