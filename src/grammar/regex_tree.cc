@@ -147,8 +147,14 @@ Result<RegexTree> TreeParser::TakeChoices(int64_t depth) {
 Result<RegexTree> TreeParser::TakeSequence(int64_t depth) {
   std::vector<RegexTree> parts;
   while (!cursor_.done() && cursor_.Peek() != '|' && cursor_.Peek() != ')') {
+    const bool group = cursor_.Peek() == '(';
     TW_ASSIGN(RegexTree atom, TakeAtom(depth));
+    const size_t behind = cursor_.offset();
     TW_ASSIGN(RegexTree counted, TakeCounts(std::move(atom)));
+    // As in ECMA-262, 22.2.1: an Assertion takes no Quantifier; a group with one in it does.
+    if (counted.kind == RegexTree::Kind::kRepeat && !group &&
+        counted.children[0].kind == RegexTree::Kind::kAssertion)
+      return RegexError(behind, "an anchor or word border cannot be repeated; write it once");
     parts.push_back(std::move(counted));
     TW_TRY(CheckSize());
   }

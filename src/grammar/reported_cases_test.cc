@@ -41,17 +41,11 @@ TEST(ReportedCases, R36ASchemaThatIsATextIsAnError) {
   EXPECT_NE(rules.status().message().find("foo"), std::string::npos) << rules.status().message();
 }
 
-TEST(ReportedCases, R37StrangeAndDeepPatternsAreErrorsOrHarmless) {
-  for (const std::string& regex :
-       {std::string("^+[a-z]$"), std::string(5000, '('), std::string(100000, '(')}) {
+TEST(ReportedCases, R37StrangeAndDeepPatternsAreErrors) {
+  for (const std::string& regex : {std::string("^+[a-z]$"), std::string("^{2}times$"),
+                                   std::string(5000, '('), std::string(100000, '(')}) {
     EXPECT_FALSE(CompileRegex(regex).ok()) << regex.substr(0, 20);
   }
-  // Two beginnings of the text are one, as in RE2.
-  const Constraint twice{.kind = ConstraintKind::kRegex, .content = "^{2}times$"};
-  Result<Rules> rules = CompileConstraint(twice, nullptr, {});
-  ASSERT_TRUE(rules.ok()) << rules.status().ToString();
-  EXPECT_TRUE(TestRecogniser(&rules.value(), "times").Accepts());
-  EXPECT_FALSE(TestRecogniser(&rules.value(), "timestimes").Accepts());
   const std::string deep = std::string(3000, '(') + "a" + std::string(3000, ')');
   const std::string schema = R"({"type": "string", "pattern": ")" + deep + "\"}";
   EXPECT_FALSE(CompileSchema(Json::parse(schema), {}, {}).ok());
