@@ -6,6 +6,7 @@
 
 #include "server/chat_reply.h"
 #include "server/endpoints.h"
+#include "server/handle.h"
 #include "server/messages_request.h"
 #include "server/openai_json.h"
 #include "server/services.h"
@@ -217,30 +218,23 @@ Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
   return generation;
 }
 
-Result<Json> CountTokens(const Json& body, Services& services) {
+Result<HttpResponse> CountTokens(const Json& body, Services& services) {
   TW_ASSIGN(MessagesCall call, ReadMessagesCall(body, services, true));
   TW_ASSIGN(const ChatPlan plan, PlanChat(std::move(call.fields), services));
-  return Json{{"input_tokens", std::get<std::vector<int32_t>>(plan.request.prompt).size()}};
+  const size_t tokens = std::get<std::vector<int32_t>>(plan.request.prompt).size();
+  return HttpResponse{.body = Json{{"input_tokens", tokens}}.dump()};
 }
 
 }  // namespace
 
 Outcome HandleMessages(const HttpRequest& request, Services& services) {
-  const Result<Json> body = ParseBody(request);
-  if (!body.ok()) return ToApiError(body.status());
-  if (auto error = CheckModel(*body, services)) return *std::move(error);
-  Result<Generation> generation = MakeGeneration(*body, request, services);
-  if (!generation.ok()) return ToApiError(generation.status());
-  return std::move(*generation);
+  return HandleBody(request, services,
+                    [&](const Json& body) { return MakeGeneration(body, request, services); });
 }
 
 Outcome HandleCountTokens(const HttpRequest& request, Services& services) {
-  const Result<Json> body = ParseBody(request);
-  if (!body.ok()) return ToApiError(body.status());
-  if (auto error = CheckModel(*body, services)) return *std::move(error);
-  const Result<Json> count = CountTokens(*body, services);
-  if (!count.ok()) return ToApiError(count.status());
-  return HttpResponse{.body = count->dump()};
+  return HandleBody(request, services,
+                    [&](const Json& body) { return CountTokens(body, services); });
 }
 
 }  // namespace thalweg::server

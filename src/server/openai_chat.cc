@@ -6,6 +6,7 @@
 
 #include "server/chat_reply.h"
 #include "server/endpoints.h"
+#include "server/handle.h"
 #include "server/openai_json.h"
 #include "server/services.h"
 #include "server/sse.h"
@@ -200,12 +201,8 @@ Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
 }  // namespace
 
 Outcome HandleChat(const HttpRequest& request, Services& services) {
-  const Result<Json> body = ParseBody(request);
-  if (!body.ok()) return ToApiError(body.status());
-  if (auto error = CheckModel(*body, services)) return *std::move(error);
-  Result<Generation> generation = MakeGeneration(*body, request, services);
-  if (!generation.ok()) return ToApiError(generation.status());
-  return std::move(*generation);
+  return HandleBody(request, services,
+                    [&](const Json& body) { return MakeGeneration(body, request, services); });
 }
 
 }  // namespace thalweg::server

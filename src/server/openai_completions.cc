@@ -8,6 +8,7 @@
 #include "api/prompts.h"
 #include "server/endpoints.h"
 #include "server/fields.h"
+#include "server/handle.h"
 #include "server/limits.h"
 #include "server/openai_json.h"
 #include "server/refusals.h"
@@ -326,26 +327,28 @@ std::vector<std::string> FirstTokens(const CompletionCall& call, const text::Tok
   return out;
 }
 
+Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
+                                  Services& services) {
+  TW_ASSIGN(const CompletionCall call, ReadCompletion(body, services));
+  const text::Tokenizer& tokenizer = services.model->tokenizer();
+  Generation generation{.stream = call.stream.stream};
+  generation.reply = std::make_unique<CompletionReply>(
+      AnswerHead::Make("cmpl-", request.id, services.model->name()), call,
+      call.echo ? Echoes(call, tokenizer) : std::vector<std::string>(),
+      call.echo ? FirstTokens(call, tokenizer) : std::vector<std::string>());
+  for (const Prompt& prompt : call.prompts)
+    generation.requests.push_back({.prompt = prompt,
+                                   .params = call.params,
+                                   .options = call.options,
+                                   .source = call.structure});
+  return generation;
+}
+
 }  // namespace
 
 Outcome HandleCompletions(const HttpRequest& request, Services& services) {
-  const Result<Json> body = ParseBody(request);
-  if (!body.ok()) return ToApiError(body.status());
-  if (auto error = CheckModel(*body, services)) return *std::move(error);
-  const Result<CompletionCall> call = ReadCompletion(*body, services);
-  if (!call.ok()) return ToApiError(call.status());
-  const text::Tokenizer& tokenizer = services.model->tokenizer();
-  Generation generation{.stream = call->stream.stream};
-  generation.reply = std::make_unique<CompletionReply>(
-      AnswerHead::Make("cmpl-", request.id, services.model->name()), *call,
-      call->echo ? Echoes(*call, tokenizer) : std::vector<std::string>(),
-      call->echo ? FirstTokens(*call, tokenizer) : std::vector<std::string>());
-  for (const Prompt& prompt : call->prompts)
-    generation.requests.push_back({.prompt = prompt,
-                                   .params = call->params,
-                                   .options = call->options,
-                                   .source = call->structure});
-  return generation;
+  return HandleBody(request, services,
+                    [&](const Json& body) { return MakeGeneration(body, request, services); });
 }
 
 }  // namespace thalweg::server

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/endpoints.h"
+#include "server/handle.h"
 #include "server/responses_reply.h"
 #include "server/responses_request.h"
 #include "server/services.h"
@@ -32,12 +33,8 @@ Result<Generation> MakeGeneration(const Json& body, const HttpRequest& request,
 }  // namespace
 
 Outcome HandleResponses(const HttpRequest& request, Services& services) {
-  const Result<Json> body = ParseBody(request);
-  if (!body.ok()) return ToApiError(body.status());
-  if (auto error = CheckModel(*body, services)) return *std::move(error);
-  Result<Generation> generation = MakeGeneration(*body, request, services);
-  if (!generation.ok()) return ToApiError(generation.status());
-  return std::move(*generation);
+  return HandleBody(request, services,
+                    [&](const Json& body) { return MakeGeneration(body, request, services); });
 }
 
 }  // namespace thalweg::server
