@@ -31,7 +31,7 @@ def check(block, output):
 def main(program, *documents):
     commands = [block for document in documents for block in blocks(document)]
     assert len(commands) >= 5, f"{documents} have {len(commands)} blocks with curl"
-    with Serving(program) as url:
+    with Serving(program, "--engine-seed", "1", "--so-whitespace", "compact") as url:
         for block in commands:
             done = subprocess.run(["sh", "-c", block.replace(WRITTEN, url)], capture_output=True, text=True, timeout=120)
             assert done.returncode == 0, block + done.stderr
