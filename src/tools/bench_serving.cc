@@ -18,7 +18,7 @@ constexpr uint64_t kMostTextBytes = 256u << 20;
 // What came of the requests so far. Sinks write, the sender waits.
 class Collector {
  public:
-  explicit Collector(size_t requests) : last_at_(requests, -1) {}
+  explicit Collector(size_t requests) : last_at_(requests, -1), answers_(requests) {}
 
   void Sent() {
     const std::lock_guard lock(mutex_);
@@ -32,6 +32,8 @@ class Collector {
   void Take(size_t request, const engine::Output& output) {
     const std::lock_guard lock(mutex_);
     TakeTokens(request, output);
+    Answers::value_type& answer = answers_[request];
+    for (const engine::TokenOutput& token : output.tokens) answer.push_back(token.id);
     if (output.finish == engine::FinishReason::kNone) return;
     if (output.finish == engine::FinishReason::kError && error_.ok()) error_ = output.status;
     ends_.push_back(output.at - output.submitted_at);
@@ -48,6 +50,7 @@ class Collector {
     return error_;
   }
 
+  Answers& answers() { return answers_; }
   double seconds() const { return std::max(last_end_ - first_submit_, 1e-9); }
 
   void AddTo(std::vector<Figure>* figures) {
@@ -83,6 +86,7 @@ class Collector {
   double last_end_ = 0;
   std::vector<double> last_at_;  // of each request's newest token; < 0: none yet
   std::vector<double> firsts_, gaps_, ends_;
+  Answers answers_;
 };
 
 engine::GenerateRequest RequestOf(const LoadRequest& r, const LoadOptions& options, size_t number) {
@@ -190,7 +194,7 @@ void Print(const std::vector<Figure>& figures, const base::OptionValues& values)
 }  // namespace
 
 Result<std::vector<Figure>> BenchServing(engine::Engine& engine, const LoadOptions& options,
-                                         std::span<const LoadRequest> load) {
+                                         std::span<const LoadRequest> load, Answers* answers) {
   Collector collector(load.size());
   const engine::Metrics before = engine.metrics();
   const Status sent = Send(engine, options, load, &collector);
@@ -212,6 +216,7 @@ Result<std::vector<Figure>> BenchServing(engine::Engine& engine, const LoadOptio
                                  {"total_tok_per_s", (prompt + output) / seconds}};
   collector.AddTo(&figures);
   AddEngineFigures(before, after, engine.options().max_sequences, &figures);
+  if (answers != nullptr) *answers = std::move(collector.answers());
   return figures;
 }
 

@@ -8,6 +8,7 @@
 #include "exec/draft_costs.h"
 #include "tools/bench_kernel.h"
 #include "tools/bench_serving.h"
+#include "tools/bench_spec_rules.h"
 #include "tools/documents.h"
 #include "tools/draft_replay.h"
 #include "tools/option_rows.h"
@@ -150,6 +151,7 @@ Result<Prompts> ReadPrompts(const base::OptionValues& values, const Session& ses
 }  // namespace
 
 Status BenchSpecCommand(const base::OptionValues& values) {
+  if (values.Flag("rules")) return BenchSpecRulesCommand(values);
   TW_ASSIGN(const std::vector<int64_t> batches,
             ParseCounts(values.Text("batch"), "batch", kMostSpecBatch));
   SpecFigures figures;
@@ -183,6 +185,11 @@ std::vector<base::OptionRow> BenchSpecRows() {
            .value_name = "FILE"},
           CountRow("pairs", "spec: runs with and without drafts, in turns, for each batch", "5", 1,
                    1000),
+          {.name = "rules",
+           .kind = base::OptionKind::kFlag,
+           .help = "spec: whole blocks, blocks that pay and lengths by confidence against none, on "
+                   "random prompts and those of --prompts (at --temperature, too), answers held to "
+                   "those without drafts"},
           {.name = "curves",
            .help = "spec: write CSV files and a gnuplot script into this folder",
            .value_name = "FOLDER"}};
