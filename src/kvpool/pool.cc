@@ -15,13 +15,16 @@ Pool::Pool(Geometry geometry, const PoolSize& size)
       stream_(size.stream),
       blocks_(size.blocks),
       sequences_(size.sequences),
+      foreign_blocks_(size.foreign_blocks),
       blocks_from_outside_(size.blocks_from_outside),
-      slots_(static_cast<size_t>(size.sequences + (size.padding ? 1 : 0))),
+      slots_(static_cast<size_t>(size.sequences + size.foreign_sequences + (size.padding ? 1 : 0))),
       checkpoints_(static_cast<size_t>(size.checkpoints)) {
+  TW_CHECK(!size.padding || size.foreign_sequences == 0);
+  const int64_t places = blocks_ + foreign_blocks_ + (size.padding ? 1 : 0);
   int64_t pending_floats = 0;
   for (const OwnerGroup& g : geometry_.owners) {
     TW_CHECK_EQ(geometry_.block_tokens % g.ratio, 0);
-    const int64_t rows = (blocks_ + (size.padding ? 1 : 0)) * (geometry_.block_tokens / g.ratio);
+    const int64_t rows = places * (geometry_.block_tokens / g.ratio);
     main_.emplace_back(rows * geometry_.MainRowBytes(g), *memory_);
     index_.emplace_back(rows * geometry_.IndexRowBytes(g), *memory_);
     pending_offset_.push_back(pending_floats);
@@ -35,6 +38,8 @@ Pool::Pool(Geometry geometry, const PoolSize& size)
     s.history.assign(static_cast<size_t>(geometry_.HistoryRows()), 0);
     s.blocks.reserve(static_cast<size_t>(blocks_));  // so that a step never allocates
   }
+  for (int64_t i = 0; i < size.foreign_sequences; ++i)
+    slots_[static_cast<size_t>(foreign(i))].open = true;
   if (!memory_->host) {
     tables_ = tensor::Buffer(
         static_cast<int64_t>(slots_.size()) * blocks_ * static_cast<int64_t>(sizeof(int32_t)),
@@ -83,6 +88,7 @@ Result<SequenceId> Pool::Open() {
   if (free == slots_.end())
     return base::ResourceExhausted(fmt::format("all {} sequence slots are in use", sequences_));
   free->open = true;
+  ++free->version;
   free->length = free->high_water = free->encoder_floor = free->decoder_floor = 0;
   free->draft_floor = free->write_from = 0;
   return static_cast<SequenceId>(free - slots_.begin());
@@ -121,7 +127,7 @@ Status Pool::Attach(SequenceId id, std::span<const int32_t> blocks) {
   TW_CHECK(blocks_from_outside_);
   Slot& s = slot(id);
   for (const int32_t block : blocks) {
-    if (block < 0 || block >= blocks_)
+    if (block < 0 || block >= blocks_ + foreign_blocks_)
       return base::InvalidArgument(fmt::format("block {} of a pool of {}", block, blocks_));
   }
   s.blocks.insert(s.blocks.end(), blocks.begin(), blocks.end());
@@ -132,6 +138,7 @@ Status Pool::Attach(SequenceId id, std::span<const int32_t> blocks) {
 void Pool::Begin(SequenceId id, const Beginning& beginning) {
   Slot& s = slot(id);
   TW_CHECK_EQ(s.length, 0);
+  ++s.version;
   s.length = s.high_water = beginning.length;
   s.encoder_floor = beginning.encoder_floor;
   s.decoder_floor = s.draft_floor = beginning.decoder_floor;
@@ -182,6 +189,7 @@ Status Pool::RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginnin
   TW_CHECK_EQ(s.length, 0);
   Checkpoint& c = checkpoints_[static_cast<size_t>(checkpoint)];
   TW_TRY(CheckRestore(c, checkpoint, beginning));
+  ++s.version;
   s.length = c.length;
   s.high_water = c.high_water;
   s.encoder_floor = c.encoder_floor;
@@ -198,6 +206,7 @@ Status Pool::RestoreCheckpoint(SequenceId id, int32_t checkpoint, const Beginnin
 void Pool::Commit(SequenceId id, int64_t length) {
   Slot& s = slot(id);
   TW_CHECK_GE(length, s.length);
+  ++s.version;
   s.length = length;
   s.high_water = std::max(s.high_water, length);
 }
@@ -209,6 +218,7 @@ Status Pool::Truncate(SequenceId id, int64_t length) {
     return base::OutOfRange(fmt::format("cannot go back from {} to {} tokens: the rings keep {}",
                                         s.high_water, length, geometry_.rollback_tokens));
   }
+  ++s.version;
   if (length == 0) s.high_water = s.write_from = 0;
   s.encoder_floor = std::min(s.encoder_floor, length);
   s.decoder_floor = std::min(s.decoder_floor, length);

@@ -36,6 +36,9 @@ struct PoolSize {
   // One more sequence with a block of its own, always open, for rows that fill up a step of a
   // device: nobody reads what they leave.
   bool padding = false;
+  // Of host memory: sequences and blocks of other ranks, whose rows this one helps to compute.
+  int64_t foreign_sequences = 0;
+  int64_t foreign_blocks = 0;  // numbers behind the own ones
   // Where rows live, and the queue in whose order they are copied.
   const tensor::Memory* memory = &tensor::HostMemory();
   tensor::Stream stream = {};
@@ -59,6 +62,20 @@ class Pool {
   int64_t bytes() const;
   // Of a pool with padding. It has no tokens, and room for a block of them.
   SequenceId padding() const { return static_cast<SequenceId>(sequences_); }
+
+  // Another rank's sequence, always open: begun anew, without blocks, by Restart. Its blocks are
+  // numbered from blocks() on.
+  SequenceId foreign(int64_t i) const { return static_cast<SequenceId>(sequences_ + i); }
+  void Restart(SequenceId id, const Beginning& beginning);
+  // Changes whenever the sequence does: begun, longer or shorter.
+  int64_t version(SequenceId id) const { return slot(id).version; }
+  std::span<const int32_t> BlocksOf(SequenceId id) const { return slot(id).blocks; }
+  // The bounded state of a sequence, and all rows of a block, as bytes: Geometry::SlotBytes of
+  // them, and BlockBytes. Host memory.
+  void ReadState(SequenceId id, std::span<std::byte> to);
+  void WriteState(SequenceId id, std::span<const std::byte> from);
+  void ReadBlock(int32_t block, std::span<std::byte> to);
+  void WriteBlock(int32_t block, std::span<const std::byte> from);
 
   // A new empty sequence; kResourceExhausted when all slots are taken.
   Result<SequenceId> Open();
@@ -127,6 +144,7 @@ class Pool {
  private:
   struct Slot {
     bool open = false;
+    int64_t version = 0;
     int64_t length = 0;
     int64_t high_water = 0;  // rings hold positions [high_water - RingRows, high_water)
     int64_t encoder_floor = 0;
@@ -149,6 +167,8 @@ class Pool {
   Slot& slot(SequenceId id);
   const Slot& slot(SequenceId id) const;
   tensor::PagedRows Rows(SequenceId id, int owner, bool index);
+  std::vector<std::span<std::byte>> StateOf(SequenceId id);
+  std::vector<std::span<std::byte>> PartsOf(int32_t block);
   // The newest `count` blocks of a sequence go to the device's copy of its table.
   void SendBlocks(SequenceId id, int64_t count);
 
@@ -157,6 +177,7 @@ class Pool {
   tensor::Stream stream_;
   int64_t blocks_ = 0;
   int64_t sequences_ = 0;
+  int64_t foreign_blocks_ = 0;
   bool blocks_from_outside_ = false;
   std::vector<tensor::Buffer> main_;     // [owner], [blocks, block_tokens / ratio, row bytes]
   std::vector<tensor::Buffer> index_;    // [owner]

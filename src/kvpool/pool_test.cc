@@ -163,5 +163,57 @@ TEST(Pool, ACheckpointWithoutDecoderRowsIsSmallerAndServesNoDecoder) {
   EXPECT_TRUE(pool.RestoreCheckpoint(b, 0, {.length = 64, .decoder_floor = 64}).ok());
 }
 
+// What one rank reads of its pool, another writes into its own: state of a sequence, rows of
+// blocks.
+TEST(Pool, ForeignSequencesTakeWhatOthersHave) {
+  const Geometry g = Small();
+  PoolSize size = FromOutside();
+  size.foreign_sequences = 1;
+  size.foreign_blocks = 8;
+  Pool here(g, size), there(g, size);
+  const SequenceId a = *here.Open();
+  const int32_t block = 1, away = static_cast<int32_t>(there.blocks()) + 1;
+  ASSERT_TRUE(here.Attach(a, {&block, 1}).ok());
+  here.Commit(a, 33);
+  *here.Ring(a, 1) = 5;
+  *here.Pending(a, 0, 16).score = 2.5f;
+  here.History(a, 32) = 7;
+  *here.MainRows(a, 1).Row(9) = 8;
+
+  const SequenceId copy = there.foreign(0);
+  there.Restart(copy, {.length = 33, .encoder_floor = 2, .decoder_floor = 3, .write_from = 4});
+  ASSERT_TRUE(there.Attach(copy, {&away, 1}).ok());
+  std::vector<std::byte> state(static_cast<size_t>(g.SlotBytes()));
+  here.ReadState(a, state);
+  there.WriteState(copy, state);
+  std::vector<std::byte> rows(static_cast<size_t>(g.BlockBytes()));
+  here.ReadBlock(block, rows);
+  there.WriteBlock(away, rows);
+  EXPECT_EQ(there.length(copy), 33);
+  EXPECT_EQ(there.encoder_floor(copy), 2);
+  EXPECT_EQ(*there.Ring(copy, 1), 5);
+  EXPECT_EQ(*there.Pending(copy, 0, 16).score, 2.5f);
+  EXPECT_EQ(there.History(copy, 32), 7);
+  EXPECT_EQ(*there.MainRows(copy, 1).Row(9), 8);
+  there.Restart(copy, {});
+  EXPECT_TRUE(there.BlocksOf(copy).empty());
+  EXPECT_EQ(there.length(copy), 0);
+}
+
+TEST(Pool, VersionsTellOfEveryChange) {
+  Pool pool(Small(), FromOutside());
+  const SequenceId a = *pool.Open();
+  const int64_t opened = pool.version(a);
+  pool.Commit(a, 5);
+  const int64_t longer = pool.version(a);
+  ASSERT_TRUE(pool.Truncate(a, 4).ok());
+  EXPECT_LT(opened, longer);
+  EXPECT_LT(longer, pool.version(a));
+  const int64_t before = pool.version(a);
+  pool.Close(a);
+  ASSERT_EQ(*pool.Open(), a);
+  EXPECT_LT(before, pool.version(a));
+}
+
 }  // namespace
 }  // namespace thalweg::kvpool

@@ -1,6 +1,7 @@
 // Attention over the sliding window and the selected compressed entries (spec/model.md 2.5).
 #include <cmath>
 
+#include "model/context_step.h"
 #include "model/run.h"
 
 namespace thalweg::model {
@@ -126,6 +127,7 @@ void CommitWindow(Run& run, int layer) {
   run.lists.copy_from.clear();
   run.lists.copy_to.clear();
   for (const SequenceRows& s : run.batch.sequences) {
+    if (s.shared >= 0) continue;
     uint8_t* ring = run.pool.Ring(s.id, layer);
     for (int64_t i = std::max<int64_t>(0, s.rows - g.RingRows()); i < s.rows; ++i) {
       run.lists.copy_from.push_back(run.ws.window_chunk + (s.first_row + i) * bytes);
@@ -134,6 +136,7 @@ void CommitWindow(Run& run, int layer) {
   }
   if (run.fixed_sequences > 0) FillUpCopies(run, run.rows(), run.ws.window_chunk, bytes);
   CopyListedRows(run, bytes);
+  if (run.context != nullptr) run.context->CommitWindow(run, layer);
 }
 
 void ProjectOut(Run& run, int layer) {

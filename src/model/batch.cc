@@ -64,19 +64,21 @@ void Batch::KeepDecoderRows(const RopeFrequencies& frequencies, std::vector<int6
   SetAngles(frequencies);
 }
 
+void AppendChunk(const Chunk& chunk, const kvpool::Pool& pool, Batch* batch) {
+  batch->Append({.id = chunk.sequence,
+                 .start = pool.length(chunk.sequence),
+                 .decoder_from = chunk.decoder_from,
+                 .logits = chunk.logits,
+                 .drafts_at = chunk.drafts_at,
+                 .choose = chunk.choose},
+                chunk.tokens, chunk.image);
+  NameTokensOfDevice(chunk, std::span(batch->ids).last(chunk.tokens.size()));
+}
+
 void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
                const RopeFrequencies& frequencies, Batch* batch) {
   batch->Clear();
-  for (const Chunk& chunk : chunks) {
-    batch->Append({.id = chunk.sequence,
-                   .start = pool.length(chunk.sequence),
-                   .decoder_from = chunk.decoder_from,
-                   .logits = chunk.logits,
-                   .drafts_at = chunk.drafts_at,
-                   .choose = chunk.choose},
-                  chunk.tokens, chunk.image);
-    NameTokensOfDevice(chunk, std::span(batch->ids).last(chunk.tokens.size()));
-  }
+  for (const Chunk& chunk : chunks) AppendChunk(chunk, pool, batch);
   batch->SetAngles(frequencies);
 }
 

@@ -49,6 +49,7 @@ struct SequenceRows {
   LogitRows logits = LogitRows::kLast;
   int32_t drafts_at = -1;
   kernels::ChooseRow choose = {};
+  int32_t shared = -1;  // >= 0: a piece of what several ranks run (model/context_step.h)
 
   // Rows with logits.
   int64_t logit_rows() const {
@@ -82,6 +83,8 @@ struct Batch {
 // Rows whose logits chunks ask for.
 int64_t LogitRowsOf(std::span<const Chunk> chunks);
 
+// Appends the rows of a chunk, and the angles of none.
+void AppendChunk(const Chunk& chunk, const kvpool::Pool& pool, Batch* batch);
 // Flattens chunks; positions follow the pool's lengths. The batch is emptied first.
 void FillBatch(std::span<const Chunk> chunks, const kvpool::Pool& pool,
                const RopeFrequencies& frequencies, Batch* batch);

@@ -66,6 +66,7 @@ void KeepFirstHalves(Run& run, int owner) {
   run.lists.copy_from.clear();
   run.lists.copy_to.clear();
   for (const SequenceRows& s : run.batch.sequences) {
+    if (s.shared >= 0) continue;  // ContextStep's
     const int64_t kept = 2 * run.pool.geometry().PendingRows();
     const int64_t newest = s.end() + s.end() % 2 - kept;
     for (int64_t p = std::max(s.start + s.start % 2, newest); p < s.end(); p += 2) {

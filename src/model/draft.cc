@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "model/context_step.h"
 #include "model/run.h"
 #include "model/step_results.h"
 
@@ -177,18 +178,24 @@ float* RunDraftStages(Run& run, const DraftLists& lists, std::vector<float>* hos
   return BaseLogits(run, host);
 }
 
+static void MakeDraftWindow(Run& run, int layer) {
+  const kernels::Projection kv{.weight = run.layer(layer).attn.wkv, .out_bf16 = run.ws.kv};
+  run.ops().linear({.stream = run.stream(),
+                    .rows = run.rows(),
+                    .in = run.config().hidden_size,
+                    .x = run.ws.normed_quantised,
+                    .projections = {&kv, 1}});
+  MakeWindowRows(run, layer);
+}
+
 void InsertDraftContext(Run& run) {
   const checkpoint::Config& c = run.config();
-  ProjectTaps(run);
+  const bool rows = run.rows() > 0;  // other ranks' alone otherwise
+  if (rows) ProjectTaps(run);
   for (int stage = 0; stage < c.num_nextn_predict_layers; ++stage) {
     const int layer = static_cast<int>(c.num_hidden_layers) + stage;
-    const kernels::Projection kv{.weight = run.layer(layer).attn.wkv, .out_bf16 = run.ws.kv};
-    run.ops().linear({.stream = run.stream(),
-                      .rows = run.rows(),
-                      .in = c.hidden_size,
-                      .x = run.ws.normed_quantised,
-                      .projections = {&kv, 1}});
-    MakeWindowRows(run, layer);
+    if (rows) MakeDraftWindow(run, layer);
+    if (run.context != nullptr) run.context->BeginWindow(run, layer);
     CommitWindow(run, layer);
   }
 }

@@ -7,6 +7,7 @@
 
 #include "checkpoint/expected.h"
 #include "checkpoint/token_map.h"
+#include "model/context_parallel.h"
 #include "model/device_plan.h"
 #include "model/packing.h"
 #include "model/replay.h"
@@ -50,11 +51,16 @@ std::vector<int> OwnerOfLayer(const Config& c, const std::vector<checkpoint::Lay
   return out;
 }
 
+// Copies of other ranks' sequences.
+int64_t ForeignSequences(const ModelOptions& options) {
+  return options.context_ranks > 1 ? kContextCopies : 0;
+}
+
 MemoryPlan PlanState(const Config& config, const ModelOptions& options) {
   const kvpool::Geometry g = MakeGeometry(config, options);
   MemoryPlan plan;
-  plan.cache_blocks = CacheBlocks(config, options) * g.BlockBytes();
-  plan.sequence_slots = options.max_sequences * g.SlotBytes();
+  plan.cache_blocks = options.context_ranks * CacheBlocks(config, options) * g.BlockBytes();
+  plan.sequence_slots = (options.max_sequences + ForeignSequences(options)) * g.SlotBytes();
   plan.checkpoints = options.checkpoints * g.SlotBytes();
   plan.workspace = WorkspaceBytes(config, options.max_rows, g.WindowRowBytes());
   plan.device_work = DeviceWorkBytes(config, options, g, CacheBlocks(config, options));
@@ -128,8 +134,19 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint, const Mod
   return parts;
 }
 
+Status CheckGroup(const ModelOptions& options) {
+  const ContextParallel* group = options.context_parallel;
+  TW_CHECK(group == nullptr || group->size() == options.context_ranks);
+  if (group == nullptr) return {};
+  if (!options.ops->memory->host)
+    return base::Unsupported("the rows of a prompt over several ranks need a host backend");
+  if (options.blocks_from_outside) return {};
+  return base::Unsupported("the rows of a prompt over several ranks need blocks from outside");
+}
+
 Status CheckRows(const Config& c, bool draft, const ModelOptions& options) {
   TW_CHECK(options.ops != nullptr && options.team != nullptr);
+  TW_TRY(CheckGroup(options));
   const int64_t block = draft ? c.dspark_block_size : 1;
   if (options.max_rows >= block * options.max_sequences && options.max_rows >= 1) return {};
   return base::InvalidArgument(
@@ -179,6 +196,9 @@ Model::State::State(ModelParts model_parts, OwnedQueue device_queue, kvpool::Geo
                       .checkpoints = parts.options.checkpoints,
                       .blocks_from_outside = parts.options.blocks_from_outside,
                       .padding = FillsUp(parts.options),
+                      .foreign_sequences = ForeignSequences(parts.options),
+                      .foreign_blocks = (parts.options.context_ranks - 1) *
+                                        CacheBlocks(parts.config, parts.options),
                       .memory = parts.options.ops->memory,
                       .stream = stream()}),
       workspace(parts.config, parts.options.max_rows, geometry.WindowRowBytes(), memory()),

@@ -19,6 +19,8 @@ namespace thalweg::model {
 
 struct Weights;
 class ExpertParallel;
+class ContextParallel;
+class ExpertStore;
 
 // Whether weights are laid out anew at load for the backend (model/packing.h).
 enum class Repack {
@@ -44,6 +46,11 @@ struct ModelOptions {
   // Routed experts over the ranks of a group (model/expert_parallel.h); not owned; null: this rank
   // has all. Ranks go through every step together: one without work calls Idle.
   ExpertParallel* expert_parallel = nullptr;
+  // Rows of prompts over the ranks of a group (model/context_parallel.h); not owned; null: this
+  // rank runs its own. Likewise all go through every step together. Needs blocks_from_outside.
+  ContextParallel* context_parallel = nullptr;
+  int64_t context_ranks = 1;  // of the group: each has room for the compressed rows of all
+  bool experts_move = false;  // packed weights have room for it (model/expert_moves.h)
 };
 
 // Bytes by purpose, before anything is allocated. The draft module is counted where there is one.

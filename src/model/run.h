@@ -111,6 +111,7 @@ struct ListedBatch {
 class StepResults;
 
 // One forward under way.
+class ContextStep;
 struct Run {
   const ModelParts& parts;
   kvpool::Pool& pool;
@@ -128,6 +129,7 @@ struct Run {
   ListedBatch listed = {};
 
   const checkpoint::Config& config() const { return parts.config; }
+  ContextStep* context = nullptr;  // rows are shared with other ranks
   const kernels::Ops& ops() const { return idle != nullptr ? *idle : *parts.options.ops; }
   const tensor::Memory& memory() const { return *parts.options.ops->memory; }
   tensor::Stream stream() const { return {.team = parts.options.team, .device = queue}; }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "model/context_step.h"
 #include "model/idle_ops.h"
 #include "model/run.h"
 #include "model/step_graphs.h"
@@ -53,9 +54,13 @@ struct Model::State {
   bool Recordable(std::span<const Chunk> chunks, const Probe* probe) const;
   void FillUp(Run& run);
   void Body(Run& run, StepOutput* output);
+  void BodyOfGroup(Run& run, std::span<const Chunk> chunks, StepOutput* output);
   void Forward(Run& run);
+  void Embed(Run& run);
   void RunLayers(Run& run);
   Status CheckExperts() const;
+  bool InGroup() const;  // with others, which go through every step together
+  void CommitGroup();
   void TapDrafter(Run& run);
   void Head(Run& run, StepOutput* output);
   // launch.cc: what is done behind a launched forward.
@@ -93,6 +98,7 @@ struct Model::State {
   size_t launched_chunks = 0;
   bool host_chooses = false;  // for some of its rows
   float* logits = nullptr;
+  std::unique_ptr<ContextStep> shared_step;  // null: no rows are shared
 };
 
 }  // namespace thalweg::model

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "model/context_step.h"
 #include "model/expert_parallel.h"
 #include "model/state.h"
 
@@ -134,7 +135,7 @@ void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutp
   FillBatch(chunks, pool, parts.frequencies, &lists.batch);
   Run run = MakeRun(probe);
   run.draft_context = MakesDraftContext(chunks);
-  if (!Recordable(chunks, probe)) return Body(run, output);
+  if (!Recordable(chunks, probe)) return BodyOfGroup(run, chunks, output);
   FillUp(run);
   const StepGraphs::Key key{.rows = run.rows(),
                             .tokens = run.most_tokens,
@@ -153,9 +154,29 @@ void Model::State::Body(Run& run, StepOutput* output) {
   Head(run, output);
 }
 
+// The same where rows may be shared with other ranks; without any there is nothing to do but with
+// them.
+void Model::State::BodyOfGroup(Run& run, std::span<const Chunk> chunks, StepOutput* output) {
+  ContextParallel* group = parts.options.context_parallel;
+  if (group != nullptr) shared_step = group->Begin(run, chunks);
+  run.context = shared_step.get();
+  if (run.context == nullptr && run.rows() == 0) return RunLayers(run);
+  Body(run, output);
+  if (run.context == nullptr) return;
+  run.context->ShareLogits(run, chunks, &output->logits);
+  run.context->End(run);
+}
+
 void Model::State::Forward(Run& run) {
+  if (run.context != nullptr) run.context->PrepareHistory(run);
+  if (run.rows() > 0) HashEngramRows(run);
+  if (run.context != nullptr) run.context->KeepHistory(run);
+  if (run.rows() > 0) Embed(run);
+  RunLayers(run);
+}
+
+void Model::State::Embed(Run& run) {
   const Config& c = run.config();
-  HashEngramRows(run);
   run.ops().embed({.stream = run.stream(),
                    .rows = run.rows(),
                    .streams_n = c.hc_mult,
@@ -165,7 +186,6 @@ void Model::State::Forward(Run& run) {
                    .table = run.parts.weights.embed,
                    .streams = run.ws.streams,
                    .pre_mix = run.ws.pre_mix});
-  RunLayers(run);
 }
 
 // Without rows, or when a layer drops all of them, nothing is left to do, but for ranks that share
@@ -173,25 +193,32 @@ void Model::State::Forward(Run& run) {
 void Model::State::RunLayers(Run& run) {
   const bool shares = parts.options.expert_parallel != nullptr;
   for (int layer = 0; layer < run.config().num_hidden_layers; ++layer) {
-    if (run.rows() > 0) RunLayer(run, layer);
+    if (run.rows() > 0 || run.context != nullptr) RunLayer(run, layer);
     if (run.rows() == 0 && shares) RunExperts(run, layer);
   }
 }
 
 Status Model::State::CheckExperts() const {
+  const ContextParallel* rows = parts.options.context_parallel;
+  if (rows != nullptr) TW_TRY(rows->status());
   const ExpertParallel* group = parts.options.expert_parallel;
   if (group == nullptr) return {};
   if (!memory().host) return base::Unsupported("experts over several ranks need a host backend");
   return group->status();
 }
 
+bool Model::State::InGroup() const {
+  return parts.options.expert_parallel != nullptr || parts.options.context_parallel != nullptr;
+}
+
 // The drafter's window rows of every row.
 void Model::State::TapDrafter(Run& run) {
-  if (run.rows() == 0 || !run.draft_context) return;
+  if (!run.draft_context || (run.rows() == 0 && run.context == nullptr)) return;
   const Config& c = run.config();
   const auto width = static_cast<int64_t>(c.dspark_target_layer_ids.size()) * c.hidden_size;
-  Observe(run, static_cast<int>(c.num_hidden_layers), point::kTaps, run.ws.taps,
-          {run.rows(), width});
+  if (run.rows() > 0)
+    Observe(run, static_cast<int>(c.num_hidden_layers), point::kTaps, run.ws.taps,
+            {run.rows(), width});
   InsertDraftContext(run);
 }
 
@@ -207,7 +234,8 @@ void Model::State::Head(Run& run, StepOutput* output) {
     for (int64_t i = first; i < s.rows; ++i) wanted.push_back(s.first_row + i);
   }
   logit_rows = static_cast<int64_t>(wanted.size());
-  logits = results.TakeLogits(logit_rows, &output->logits);
+  logits = results.TakeLogits(logit_rows,
+                              run.context != nullptr ? run.context->logits() : &output->logits);
   if (wanted.empty()) return;
   if (logit_rows < run.rows())
     run.ws.Compact(run.List(wanted), logit_rows, c, run.ops(), run.stream());
@@ -257,7 +285,7 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   State& s = *state_;
   TW_CHECK_EQ(s.results.under_way(), 0);
   if (const Status checked = s.CheckStep(chunks); !checked.ok()) {
-    if (options().expert_parallel != nullptr) TW_TRY(Idle());  // the others run
+    if (s.InGroup()) TW_TRY(Idle());  // the others run
     return checked;
   }
   TW_TRY(s.CheckExperts());
@@ -268,7 +296,13 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   TW_TRY(s.memory().synchronize(s.stream()));
   TW_TRY(s.CheckExperts());
   s.Commit(chunks);
+  s.CommitGroup();
   return {};
+}
+
+void Model::State::CommitGroup() {
+  if (shared_step != nullptr) parts.options.context_parallel->Commit(pool, shared_step.get());
+  shared_step.reset();
 }
 
 Status Model::Idle() {
@@ -277,8 +311,12 @@ Status Model::Idle() {
   s.workspace.Begin();
   FillBatch({}, s.pool, s.parts.frequencies, &s.lists.batch);
   Run run = s.MakeRun(nullptr);
-  s.RunLayers(run);
-  return s.CheckExperts();
+  StepOutput nothing;
+  run.draft_context = false;
+  s.BodyOfGroup(run, {}, &nothing);
+  TW_TRY(s.CheckExperts());
+  s.CommitGroup();
+  return {};
 }
 
 Status Model::Draft(std::span<const DraftRequest> requests, DraftOutput* output, Probe* probe) {

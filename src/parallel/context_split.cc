@@ -28,12 +28,16 @@ int64_t FarthestEnd(int64_t begin, int64_t end, const RowCost& cost, int64_t gro
   return std::max(begin, low / group * group);
 }
 
-// Fills ranks up to `most` each, in order. Whether everything found a place.
-bool Fill(std::span<const SequencePart> rows, const RowCost& cost, int64_t group, int64_t most,
-          ContextSplit* split) {
+// Fills ranks up to `most` each, what they have to do beside included, in order. Whether everything
+// found a place.
+bool Fill(std::span<const SequencePart> rows, const RowCost& cost, int64_t group,
+          std::span<const int64_t> loads, int64_t most, ContextSplit* split) {
   for (auto& parts : split->ranks) parts.clear();
   size_t rank = 0;
-  int64_t left = most;
+  const auto room = [&] {
+    return loads.empty() ? most : most - loads[std::min(rank, loads.size() - 1)];
+  };
+  int64_t left = room();
   for (const SequencePart& sequence : rows) {
     int64_t begin = sequence.begin;
     while (begin < sequence.end) {
@@ -46,11 +50,20 @@ bool Fill(std::span<const SequencePart> rows, const RowCost& cost, int64_t group
       }
       if (begin < sequence.end) {
         ++rank;
-        left = most;
+        left = room();
       }
     }
   }
   return true;
+}
+
+Status CheckLoads(std::span<const int64_t> loads, int ranks) {
+  if (loads.empty()) return {};
+  if (loads.size() != static_cast<size_t>(ranks))
+    return base::InvalidArgument(fmt::format("{} loads of {} ranks", loads.size(), ranks));
+  for (const int64_t load : loads)
+    if (load < 0 || load > kMostLoad) return base::OutOfRange(fmt::format("a load of {}", load));
+  return {};
 }
 
 Status CheckSplit(std::span<const SequencePart> rows, const RowCost& cost, int ranks,
@@ -92,17 +105,19 @@ int64_t CostOf(std::span<const SequencePart> parts, const RowCost& cost) {
 }
 
 Result<ContextSplit> SplitContext(std::span<const SequencePart> rows, const RowCost& cost,
-                                  int ranks, int64_t group) {
+                                  int ranks, int64_t group, std::span<const int64_t> loads) {
   TW_TRY(CheckSplit(rows, cost, ranks, group));
+  TW_TRY(CheckLoads(loads, ranks));
   ContextSplit split{std::vector<std::vector<SequencePart>>(static_cast<size_t>(ranks))};
   // The least bound with which everything finds a place: filling in order is the best there is for
   // a bound, and a larger bound never does worse.
-  int64_t low = CostOf(rows, cost) / ranks - 1, high = CostOf(rows, cost);
+  const int64_t heaviest = loads.empty() ? 0 : *std::max_element(loads.begin(), loads.end());
+  int64_t low = CostOf(rows, cost) / ranks - 1, high = CostOf(rows, cost) + heaviest;
   while (high - low > 1) {
     const int64_t middle = low + (high - low) / 2;
-    (Fill(rows, cost, group, middle, &split) ? high : low) = middle;
+    (Fill(rows, cost, group, loads, middle, &split) ? high : low) = middle;
   }
-  Fill(rows, cost, group, high, &split);
+  Fill(rows, cost, group, loads, high, &split);
   return split;
 }
 

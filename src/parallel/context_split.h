@@ -35,9 +35,10 @@ int64_t CostOf(std::span<const SequencePart> parts, const RowCost& cost);
 
 // rows: the step's rows of each sequence, whose begin may be anywhere (behind a prefix hit). Cuts
 // inside a sequence are at multiples of `group` positions (of the compressor's groups), so that no
-// group is torn. Errors: positions or costs out of range, ranks < 1, group < 1.
+// group is torn. loads: what each rank has to do beside, in the unit of the cost; empty: nothing.
+// Errors: positions, costs or loads out of range, ranks < 1, group < 1.
 Result<ContextSplit> SplitContext(std::span<const SequencePart> rows, const RowCost& cost,
-                                  int ranks, int64_t group);
+                                  int ranks, int64_t group, std::span<const int64_t> loads = {});
 
 // Rows of another rank that a rank's window looks back at.
 struct Halo {

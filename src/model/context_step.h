@@ -1,0 +1,109 @@
+// One step whose rows several ranks share: the pieces, and what ranks hand one another in every
+// layer (docs/ranks.md, "Context parallel"). Internal to the room.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "model/context_parallel.h"
+#include "model/context_transfer.h"
+#include "parallel/context_offer.h"
+
+namespace thalweg::model {
+
+// Consecutive positions.
+struct Piece {
+  int64_t begin = 0;
+  int64_t end = 0;
+  bool empty() const { return begin >= end; }
+  int64_t rows() const { return empty() ? 0 : end - begin; }
+};
+
+// A chunk of one rank whose rows several run.
+struct SharedSequence {
+  int owner = 0;     // place in the group
+  size_t offer = 0;  // among the owner's
+  size_t copy = 0;   // in the table of copies
+  kvpool::SequenceId id = {};
+  int64_t start = 0;  // of the rows that the layers under way run
+  int64_t end = 0;
+  int64_t decoder_from = 0;
+  LogitRows logits = LogitRows::kNone;
+  std::vector<Piece> pieces = {};  // of those rows, by place, ascending
+  int64_t first_row = 0;           // of this rank's piece in the batch
+  parallel::OfferedChunk chunk = {};
+
+  int64_t LogitRowsOf(int place) const;
+};
+
+class ContextStep {
+ public:
+  explicit ContextStep(ContextParallel* group);
+
+  // Rows of Engram look back on tokens before a piece; and the ids of the newest are kept.
+  void PrepareHistory(Run& run) const;
+  void KeepHistory(Run& run) const;
+
+  // Compressed rows, index keys and half groups of an owner layer: begun when this rank's are made,
+  // finished when those of earlier rows are there.
+  void BeginGroups(Run& run, int layer);
+  void FinishGroups(Run& run);
+
+  // Window rows of a layer: begun when this rank's are made; finished when the ring holds what its
+  // piece looks back on; committed when it may hold what the next step looks back on.
+  void BeginWindow(Run& run, int layer);
+  void FinishWindow(Run& run, int layer);
+  void CommitWindow(Run& run, int layer);
+
+  // Rows that the decoder does not run are gone from the batch.
+  void Cut(Run& run);
+
+  // Where the head writes; then logits go to the ranks whose sequences they are of.
+  std::vector<float>* logits() { return &logits_; }
+  void ShareLogits(Run& run, std::span<const Chunk> chunks, std::vector<float>* output);
+  // Waits for what is still under way.
+  void End(Run& run);
+
+ private:
+  friend class ContextParallel;
+
+  // Before the layers (context_offers.cc).
+  Status ExchangeOffers(Run& run, std::span<const Chunk> chunks,
+                        const std::vector<ContextParallel::Hello>& hellos);
+  Status Spread(const std::vector<std::byte>& body);
+  Status ReadOffers(Run& run, const std::vector<ContextParallel::Hello>& hellos, int owner,
+                    std::span<const std::byte> bytes);
+  Status CheckOffer(const Run& run, const SharedSequence& q,
+                    const ContextParallel::Offer& said) const;
+  parallel::OfferedChunk Offer(Run& run, const Chunk& chunk, bool anew, int64_t table) const;
+  void AddStaleRows(Run& run, std::span<const int32_t> blocks, parallel::OfferedChunk* out) const;
+  void TakeOffer(Run& run, const SharedSequence& q) const;
+  void FillBatch(Run& run, std::span<const Chunk> chunks);
+  void Assemble(std::span<const Chunk> chunks, const std::vector<std::span<const float>>& kept,
+                const std::vector<std::span<const float>>& own, size_t vocab,
+                std::vector<float>* output) const;
+
+  bool ok() const { return group_->status().ok(); }
+  void Note(Status status);
+  int size() const { return group_->group_.size; }
+  bool earlier(int place) const { return place < place_; }
+  Piece WindowRows(const Run& run, const SharedSequence& q, int from, int to, int layer) const;
+  void FinishLateWindow(Run& run);
+  void FinishLateGroups(Run& run);
+  void TakeGroups(Run& run, int from);
+  void PutTail(Run& run, const SharedSequence& q, Piece rows, int layer, const std::byte* from);
+  const std::byte* OwnWindow(const Run& run, const SharedSequence& q, int64_t position) const;
+
+  ContextParallel* group_;
+  int place_;
+  std::vector<SharedSequence> sequences_;
+  std::vector<int32_t> shared_of_;  // by chunk of this rank: index into sequences_, or -1
+  Transfer window_, groups_, heads_;
+  bool groups_due_ = false;                  // of earlier ranks
+  int late_window_ = -1, late_groups_ = -1;  // layers of which later ranks' parts are to come
+  std::vector<float> logits_;
+};
+
+}  // namespace thalweg::model
