@@ -13,6 +13,10 @@ enum class WeightFormat {
           // columns
 };
 
+// What a matrix is multiplied with: kFp8 and kFp4 weights meet what the FP8 quantiser has left
+// (spec/model.md 5.1), which a backend may take as codes and scales again, unless it is kPlain.
+enum class Inputs : int64_t { kQuantised, kPlain };
+
 // W [rows, cols], row-major: y = W x maps cols inputs to rows outputs.
 struct Matrix {
   WeightFormat format = WeightFormat::kBF16;
@@ -22,6 +26,7 @@ struct Matrix {
   int64_t cols = 0;
   // The same weights in the layout that Ops::pack of one backend made; null: stored form only.
   const void* packed = nullptr;
+  Inputs inputs = Inputs::kQuantised;  // Ops::pack chooses by it
 };
 
 // A gated feed-forward network: w1 (gate) and w3 (up) [inner, hidden], w2 (down) [hidden, inner].

@@ -122,7 +122,8 @@ class Uploader {
     if (packed > 0) {
       std::byte* to = Take(packed);
       ops_.pack(stream_, *m, to);
-      *m = {.format = m->format, .rows = m->rows, .cols = m->cols, .packed = to};
+      *m = {
+          .format = m->format, .rows = m->rows, .cols = m->cols, .packed = to, .inputs = m->inputs};
       return;
     }
     Array(&m->data, kernels::CodeBytes(*m));

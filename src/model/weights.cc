@@ -86,6 +86,7 @@ AttentionWeights BindAttention(const Binder& b, const LayerPlan& plan) {
   w.wkv = b.Weight("wkv");
   w.kv_norm = b.Bf16("kv_norm.weight");
   w.wo_a = b.Weight("wo_a");
+  w.wo_a.inputs = kernels::Inputs::kPlain;
   w.wo_b = b.Weight("wo_b");
   w.sink = b.F32("attn_sink");
   if (plan.owns_kv) w.compressor = BindCompressor(b, plan.ratio);

@@ -24,6 +24,7 @@ struct LinearSet {
   std::vector<int64_t> outs;
   WeightFormat format = WeightFormat::kBF16;
   bool fp32_out = false;
+  kernels::Inputs inputs = kernels::Inputs::kQuantised;
 
   int64_t all_outs() const { return std::accumulate(outs.begin(), outs.end(), int64_t{0}); }
   int64_t bytes() const { return StoredBytes(format, all_outs(), in); }
@@ -40,7 +41,9 @@ std::shared_ptr<LinearWeights> MakeWeights(const OpContext& context, const Linea
   WeightMaker maker = context.Weights(&weights->memory);
   for (int64_t i = 0; i < context.Copies(set.bytes()); ++i) {
     std::vector<Matrix>& copy = weights->copies.emplace_back();
-    for (const int64_t out : set.outs) copy.push_back(maker.Make(set.format, out, set.in));
+    for (const int64_t out : set.outs) {
+      copy.push_back(maker.Make(set.format, out, set.in, set.inputs));
+    }
   }
   return weights;
 }
@@ -153,7 +156,10 @@ PreparedOp PrepareGrouped(const OpContext& context, std::shared_ptr<LinearWeight
 Result<OpBenches> GroupedLinear(const OpContext& context) {
   const checkpoint::Config& c = context.config;
   const int64_t in = c.num_attention_heads * c.head_dim;
-  const LinearSet set{in / c.o_groups, {c.o_groups * c.o_lora_rank}, WeightFormat::kFp8};
+  const LinearSet set{.in = in / c.o_groups,
+                      .outs = {c.o_groups * c.o_lora_rank},
+                      .format = WeightFormat::kFp8,
+                      .inputs = kernels::Inputs::kPlain};
   TW_TRY(context.CheckFits(set.bytes() * (context.Copies(set.bytes()) + 2)));
   auto weights = MakeWeights(context, set);
   return OpBenches{{.shape = fmt::format("{}x{}x{}", c.o_groups, set.in, c.o_lora_rank),

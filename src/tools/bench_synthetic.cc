@@ -130,7 +130,8 @@ class Maker {
     w.wq_b = Fp8(heads, c_.q_lora_rank);
     w.wkv = Fp8(c_.head_dim, c_.hidden_size);
     w.kv_norm = Norm(c_.head_dim);
-    w.wo_a = Fp8(c_.o_groups * c_.o_lora_rank, heads / c_.o_groups);
+    w.wo_a = weights_.Make(WeightFormat::kFp8, c_.o_groups * c_.o_lora_rank, heads / c_.o_groups,
+                           kernels::Inputs::kPlain);
     w.wo_b = Fp8(c_.hidden_size, c_.o_groups * c_.o_lora_rank);
     w.sink = Constant(c_.num_attention_heads, 0.0f, &memory_);
     if (plan.owns_kv) w.compressor = Compressor(plan.ratio);

@@ -6,6 +6,7 @@
 namespace thalweg::tools::bench {
 namespace {
 
+using kernels::Inputs;
 using kernels::Matrix;
 using kernels::WeightFormat;
 
@@ -40,9 +41,11 @@ int64_t StoredBytes(WeightFormat format, int64_t rows, int64_t cols) {
   return kernels::CodeBytes(format, rows, cols) + kernels::ScaleBytes(format, rows, cols);
 }
 
-Matrix WeightMaker::MakeNew(WeightFormat format, int64_t rows, int64_t cols, uint64_t seed) {
+Matrix WeightMaker::MakeNew(WeightFormat format, int64_t rows, int64_t cols, Inputs inputs,
+                            uint64_t seed) {
   Memory transient;
   Matrix m = MakeStored(format, rows, cols, seed, &transient);
+  m.inputs = inputs;
   const int64_t packed_bytes = ops_.packed_bytes(m);
   if (packed_bytes == 0) return MakeStored(format, rows, cols, seed, &memory_);
   auto* packed = memory_.Take<uint8_t>(packed_bytes);
@@ -50,14 +53,15 @@ Matrix WeightMaker::MakeNew(WeightFormat format, int64_t rows, int64_t cols, uin
   return {.format = format, .rows = rows, .cols = cols, .packed = packed};
 }
 
-Matrix WeightMaker::Make(WeightFormat format, int64_t rows, int64_t cols) {
+Matrix WeightMaker::Make(WeightFormat format, int64_t rows, int64_t cols, Inputs inputs) {
   TW_CHECK(format != WeightFormat::kF32);
   made_ += 2;
-  if (memory_.where().host) return MakeNew(format, rows, cols, made_);
+  if (memory_.where().host) return MakeNew(format, rows, cols, inputs, made_);
   const uint64_t variant = made_ / 2 % kVariants;
-  const auto known = originals_.find({format, rows, cols, variant});
+  const auto known = originals_.find({format, rows, cols, inputs, variant});
   if (known == originals_.end()) {
-    return originals_[{format, rows, cols, variant}] = MakeNew(format, rows, cols, made_);
+    const Matrix made = MakeNew(format, rows, cols, inputs, made_);
+    return originals_[{format, rows, cols, inputs, variant}] = made;
   }
   Matrix m = known->second;
   if (m.packed != nullptr) {

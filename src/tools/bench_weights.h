@@ -25,12 +25,14 @@ class WeightMaker {
   WeightMaker(const kernels::Ops& ops, tensor::Stream stream, Memory* memory)
       : ops_(ops), stream_(stream), memory_(*memory) {}
 
-  kernels::Matrix Make(kernels::WeightFormat format, int64_t rows, int64_t cols);
+  kernels::Matrix Make(kernels::WeightFormat format, int64_t rows, int64_t cols,
+                       kernels::Inputs inputs = kernels::Inputs::kQuantised);
   kernels::FeedForward MakeFeedForward(kernels::WeightFormat format, int64_t hidden, int64_t inner);
 
  private:
-  using Kind = std::tuple<kernels::WeightFormat, int64_t, int64_t, uint64_t>;
-  kernels::Matrix MakeNew(kernels::WeightFormat format, int64_t rows, int64_t cols, uint64_t seed);
+  using Kind = std::tuple<kernels::WeightFormat, int64_t, int64_t, kernels::Inputs, uint64_t>;
+  kernels::Matrix MakeNew(kernels::WeightFormat format, int64_t rows, int64_t cols,
+                          kernels::Inputs inputs, uint64_t seed);
 
   const kernels::Ops& ops_;
   tensor::Stream stream_;
