@@ -189,23 +189,26 @@ void ContextStep::FillBatch(Run& run, std::span<const Chunk> chunks) {
   for (size_t i = 0; i < chunks.size(); ++i)
     if (shared_of_[i] < 0) AppendChunk(chunks[i], run.pool, &run.batch);
   for (size_t i = 0; i < sequences_.size(); ++i) {
-    SharedSequence& q = sequences_[i];
-    const Piece& piece = q.pieces[static_cast<size_t>(place_)];
-    if (piece.empty()) continue;
-    q.first_row = run.batch.rows();
-    const auto at = static_cast<size_t>(piece.begin - q.start);
-    const auto rows = static_cast<size_t>(piece.rows());
-    const bool last = piece.end == q.end || q.logits == LogitRows::kAll;
-    run.batch.Append({.id = q.id,
-                      .start = piece.begin,
-                      .decoder_from = q.decoder_from,
-                      .logits = last ? q.logits : LogitRows::kNone,
-                      .shared = static_cast<int32_t>(i)},
-                     std::span(q.chunk.tokens).subspan(at, rows),
-                     q.chunk.image.empty() ? std::span<const uint8_t>()
-                                           : std::span(q.chunk.image).subspan(at, rows));
+    const Piece& piece = sequences_[i].pieces[static_cast<size_t>(place_)];
+    if (!piece.empty()) AppendPiece(i, piece, &run.batch);
   }
   run.batch.SetAngles(run.parts.frequencies);
+}
+
+void ContextStep::AppendPiece(size_t sequence, const Piece& piece, Batch* batch) {
+  SharedSequence& q = sequences_[sequence];
+  q.first_row = batch->rows();
+  const auto at = static_cast<size_t>(piece.begin - q.chunk.start);
+  const auto rows = static_cast<size_t>(piece.rows());
+  const bool last = piece.end == q.end || q.logits == LogitRows::kAll;
+  batch->Append({.id = q.id,
+                 .start = piece.begin,
+                 .decoder_from = q.decoder_from,
+                 .logits = last ? q.logits : LogitRows::kNone,
+                 .shared = static_cast<int32_t>(sequence)},
+                std::span(q.chunk.tokens).subspan(at, rows),
+                q.chunk.image.empty() ? std::span<const uint8_t>()
+                                      : std::span(q.chunk.image).subspan(at, rows));
 }
 
 // Logits of pieces go home, where they are put in the order of chunks.

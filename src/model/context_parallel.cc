@@ -46,6 +46,7 @@ int64_t CostOfRows(int64_t start, int64_t rows, const RowCost& cost) {
 // Chunks that are shared, in the order of owners.
 struct ContextParallel::Decision {
   std::vector<SharedSequence> shared;
+  std::vector<int64_t> kept;  // rows of each rank that are not
   RowCost cost;
   bool draft_context = false;
 };
@@ -162,7 +163,10 @@ void ContextParallel::TakeCopies(const std::vector<Hello>& hellos, Decision* dec
     if (copy == nullptr) {
       copy = std::min_element(copies_.begin(), copies_.end(),
                               [](const Copy& a, const Copy& b) { return a.used < b.used; });
-      if (copy->used == step_) return;
+      if (copy->used == step_) {
+        decision->kept[static_cast<size_t>(owner)] += offer.rows;
+        return;
+      }
       *copy = {.owner = owner, .sequence = offer.sequence, .length = offer.start, .used = step_};
     }
     decision->shared.push_back({.owner = owner,
@@ -186,14 +190,18 @@ bool Fits(const parallel::ContextSplit& split, std::span<const int64_t> kept, in
   return true;
 }
 
-void SetPieces(const parallel::ContextSplit& split, std::vector<SharedSequence>* shared) {
+void SetPieces(const parallel::ContextSplit& split, std::vector<SharedSequence>* shared,
+               std::vector<int64_t>* kept) {
   for (SharedSequence& q : *shared) q.pieces.assign(split.ranks.size(), {});
   for (size_t k = 0; k < split.ranks.size(); ++k)
     for (const SequencePart& part : split.ranks[k])
       (*shared)[static_cast<size_t>(part.sequence)].pieces[k] = {part.begin, part.end};
   // A chunk that stays whole with its rank needs nobody.
-  std::erase_if(*shared, [](const SharedSequence& q) {
-    return q.pieces[static_cast<size_t>(q.owner)].rows() == q.end - q.start;
+  std::erase_if(*shared, [kept](const SharedSequence& q) {
+    const auto owner = static_cast<size_t>(q.owner);
+    if (q.pieces[owner].rows() < q.end - q.start) return false;
+    (*kept)[owner] += q.end - q.start;
+    return true;
   });
 }
 
@@ -203,19 +211,23 @@ void SetPieces(const parallel::ContextSplit& split, std::vector<SharedSequence>*
 Result<ContextParallel::Decision> ContextParallel::Decide(const Run& run,
                                                           const std::vector<Hello>& hellos) {
   Decision decision;
-  std::vector<int64_t> kept, loads;
+  std::vector<int64_t> loads;
   for (const Hello& hello : hellos) {
     TW_TRY(CheckHello(run, hello));
     decision.draft_context = decision.draft_context || hello.draft_context != 0;
-    kept.push_back(hello.rows);
+    decision.kept.push_back(hello.rows);
     loads.push_back(hello.load);
   }
   TakeCopies(hellos, &decision);
   std::vector<SharedSequence>& shared = decision.shared;
+  std::vector<int64_t>& kept = decision.kept;
   const bool decoder = std::all_of(shared.begin(), shared.end(), [](const SharedSequence& q) {
     return q.decoder_from <= q.start;
   });
   decision.cost = CostOfRow(run.parts, decoder);
+  // Chunks that found no place are rows that stay, at the price of a row without a past.
+  for (size_t k = 0; k < hellos.size(); ++k)
+    loads[k] += (kept[k] - hellos[k].rows) * decision.cost.fixed;
   std::vector<SequencePart> rows;
   std::vector<int64_t> totals = loads;
   for (const SharedSequence& q : shared) {
@@ -239,7 +251,7 @@ Result<ContextParallel::Decision> ContextParallel::Decide(const Run& run,
     shared.clear();
     return decision;
   }
-  SetPieces(split, &shared);
+  SetPieces(split, &shared, &kept);
   return decision;
 }
 
@@ -269,6 +281,7 @@ Result<std::unique_ptr<ContextStep>> ContextParallel::Agree(Run& run,
   run.draft_context = decision.draft_context;
   auto step = std::make_unique<ContextStep>(this);
   step->sequences_ = std::move(decision.shared);
+  step->kept_ = decision.kept;
   step->shared_of_.assign(chunks.size(), -1);
   for (size_t i = 0; i < step->sequences_.size(); ++i) {
     SharedSequence& q = step->sequences_[i];

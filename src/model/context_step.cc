@@ -294,17 +294,6 @@ void ContextStep::FinishLateWindow(Run& run) {
   late_window_ = -1;
 }
 
-void ContextStep::Cut(Run& run) {
-  FinishGroups(run);
-  End(run);
-  for (SharedSequence& q : sequences_) {
-    q.start = std::clamp(q.decoder_from, q.start, q.end);
-    for (Piece& piece : q.pieces) piece.begin = std::max(piece.begin, q.start);
-  }
-  for (const SequenceRows& s : run.batch.sequences)
-    if (s.shared >= 0) sequences_[static_cast<size_t>(s.shared)].first_row = s.first_row;
-}
-
 void ContextStep::End(Run& run) {
   FinishLateWindow(run);
   FinishLateGroups(run);

@@ -57,8 +57,11 @@ class ContextStep {
   void FinishWindow(Run& run, int layer);
   void CommitWindow(Run& run, int layer);
 
-  // Rows that the decoder does not run are gone from the batch.
-  void Cut(Run& run);
+  // At the decoder's first layer (context_cut.cc): rows that it does not run leave the batch, and
+  // the others are shared out anew. False: the pieces are still what they were, and are clipped
+  // when the batch is.
+  bool Cut(Run& run);
+  void Clip(const Run& run);
 
   // Where the head writes; then logits go to the ranks whose sequences they are of.
   std::vector<float>* logits() { return &logits_; }
@@ -81,9 +84,20 @@ class ContextStep {
   void AddStaleRows(Run& run, std::span<const int32_t> blocks, parallel::OfferedChunk* out) const;
   void TakeOffer(Run& run, const SharedSequence& q) const;
   void FillBatch(Run& run, std::span<const Chunk> chunks);
+  // This rank's piece of a sequence becomes the batch's last rows.
+  void AppendPiece(size_t sequence, const Piece& piece, Batch* batch);
   void Assemble(std::span<const Chunk> chunks, const std::vector<std::span<const float>>& kept,
                 const std::vector<std::span<const float>>& own, size_t vocab,
                 std::vector<float>* output) const;
+
+  // At the decoder's first layer.
+  std::vector<std::vector<Piece>> CutAnew(const Run& run) const;
+  void SendRows(Run& run, const std::vector<std::vector<Piece>>& pieces);
+  Batch TakeRows(Run& run, const std::vector<std::vector<Piece>>& pieces,
+                 std::vector<std::byte>* stage);
+  template <typename State, typename Room>
+  void TakePiece(const State& state, size_t sequence, const Piece& piece, const Room& room,
+                 std::vector<const std::byte*>* from, Batch* next);
 
   bool ok() const { return group_->status().ok(); }
   void Note(Status status);
@@ -99,6 +113,7 @@ class ContextStep {
   ContextParallel* group_;
   int place_;
   std::vector<SharedSequence> sequences_;
+  std::vector<int64_t> kept_;       // by place: rows that are not shared
   std::vector<int32_t> shared_of_;  // by chunk of this rank: index into sequences_, or -1
   Transfer window_, groups_, heads_;
   bool groups_due_ = false;                  // of earlier ranks

@@ -9,9 +9,10 @@ namespace {
 // The first decoder layer's compressed rows are made for all of them before the cut
 // (spec/model.md 2.7).
 void KeepDecoderRows(Run& run) {
+  if (run.context != nullptr && run.context->Cut(run)) return run.ListBatch();
   const int64_t before = run.rows();
   run.batch.KeepDecoderRows(run.parts.frequencies, &run.lists.kept);
-  if (run.context != nullptr) run.context->Cut(run);
+  if (run.context != nullptr) run.context->Clip(run);
   if (run.rows() == before) return;
   run.ListBatch();
   run.ws.Compact(run.List(run.lists.kept), run.rows(), run.config(), run.ops(), run.stream());

@@ -119,18 +119,7 @@ void Workspace::Compact(const int64_t* kept, int64_t count, const Config& config
                       .data = data,
                       .scratch = move_scratch});
   };
-  const int64_t n = config.hc_mult;
-  const auto taps_width =
-      static_cast<int64_t>(config.dspark_target_layer_ids.size()) * config.hidden_size;
-  move(n * config.hidden_size, streams);
-  move(n, pre_mix);
-  move(n, pre_next);
-  move(n, post);
-  move(n * n, comb);
-  move(config.hidden_size, normed);
-  move(config.hidden_size, normed_quantised);
-  move(taps_width, taps);
-  move(taps_width, taps_quantised);
+  EachResidual(config, move);
 }
 
 }  // namespace thalweg::model

@@ -72,9 +72,20 @@ struct Workspace {
 
   std::byte* move_scratch = nullptr;  // the widest row that is moved, for every row
 
-  // Moves the residual state and taps of `count` kept rows to the front, in order.
+  // Moves the residual state, taps included, of `count` kept rows to the front, in order.
   void Compact(const int64_t* kept, int64_t count, const checkpoint::Config& config,
                const kernels::Ops& ops, const tensor::Stream& stream);
+  // Calls visit(values of a row, the first row) for each part of it.
+  template <typename Visit>
+  void EachResidual(const checkpoint::Config& config, const Visit& visit) const {
+    const int64_t n = config.hc_mult, hidden = config.hidden_size;
+    const auto taps_width = static_cast<int64_t>(config.dspark_target_layer_ids.size()) * hidden;
+    visit(n * hidden, streams);
+    for (float* values : {pre_mix, pre_next, post}) visit(n, values);
+    visit(n * n, comb);
+    for (BF16* values : {normed, normed_quantised}) visit(hidden, values);
+    for (BF16* values : {taps, taps_quantised}) visit(taps_width, values);
+  }
   // A step: where the residual state begins must not depend on the steps before.
   void Begin() {
     if (pre_next < pre_mix) SwapPreMix();

@@ -310,25 +310,25 @@ void ManySequences(Rank& rank) {
     if (rank.number() == 0) rank.SeeState(id);
 }
 
-// The encoder alone runs the first rows of a prompt; ranks see the cut in the middle of a chunk.
+// The encoder alone runs the first rows of a prompt; ranks see the cut in the middle of a chunk,
+// and others beside have few rows of their own, which are cut, too.
 void Replay(Rank& rank) {
-  const std::vector<int32_t> text = SomeText(rank.config(), 220, 40);
-  const SequenceId id = rank.Open();
-  const bool reads = rank.number() == 0;
   using model::LogitRows;
-  if (reads) rank.Read(id, text, 60, LogitRows::kNone, 130);
-  rank.Step();
-  if (reads) rank.SeeState(id);
-  if (reads) rank.Read(id, text, 95, LogitRows::kLast, 130);
-  rank.Step();
-  if (reads) rank.SeeState(id);
-  for (int i = 0; i < 3; ++i) {
-    if (reads) rank.Read(id, text, i == 1 ? 40 : 1);
+  const std::vector<int32_t> text = SomeText(rank.config(), 220, 40);
+  const SequenceId id = rank.Open(), other = rank.Open();
+  const bool reads = rank.number() == 0;
+  for (const auto& [rows, logits] : {std::pair<int64_t, LogitRows>{60, LogitRows::kNone},
+                                     {95, LogitRows::kLast},
+                                     {1, LogitRows::kAll},
+                                     {40, LogitRows::kAll},
+                                     {1, LogitRows::kAll}}) {
+    if (reads) rank.Read(id, text, rows, logits, 130);
+    if (rank.number() == 1) rank.Read(other, text, 3, LogitRows::kNone, 4);
     rank.Step();
+    if (reads) rank.SeeState(id);
   }
-  if (!reads) return;
-  rank.SeeState(id);
-  rank.Draft(id, text.back());
+  rank.SeeState(other);
+  if (reads) rank.Draft(id, text.back());
 }
 
 // Blocks that one sequence filled, in chunks that were shared and rows that were not, serve others:
