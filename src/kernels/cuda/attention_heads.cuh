@@ -46,9 +46,11 @@ __device__ void FindSlots(const AttentionJob& job, int64_t row, int thread, Slot
   const int64_t end = p.window_end[row];
   PagedRows pages;
   if (p.selected_rows != nullptr) pages = p.selected_rows[sequence];
+#pragma unroll 1
   for (int slot = thread; slot < window; slot += kThreads) {
     table->Set(slot, FindWindowRow(job, keys, end, slot));
   }
+#pragma unroll 1
   for (int first = window; first < slots; first += kEach * kThreads) {
     int32_t entry[kEach];
 #pragma unroll
@@ -67,34 +69,48 @@ __device__ void FindSlots(const AttentionJob& job, int64_t row, int thread, Slot
   }
 }
 
-// The queries of a row's 64 heads, rotated, as a tile.
+// Turns those pairs of eight neighbouring channels from c on that are rotated.
+__device__ inline void RotatePiece(const DeviceRotation& rotation, int64_t row, int c, bool inverse,
+                                   uint4* piece) {
+  const int half = static_cast<int>(rotation.half), plain = kTileWidth - 2 * half;
+  const float* cosines = rotation.cos + row * half;
+  const float* sines = rotation.sin + row * half;
+  auto* values = reinterpret_cast<BF16*>(piece);
+#pragma unroll
+  for (int k = 0; k < 8; k += 2) {
+    const int angle = (c + k - plain) / 2;
+    if (c + k >= plain) RotatePair(values + k, cosines[angle], sines[angle], inverse);
+  }
+}
+
+// The queries of a row's 64 heads, rotated, as a tile. Loops that run a few times are not unrolled,
+// for their instructions take longer to come than to run.
 template <int kThreads>
 __device__ void LoadQueries(const AttentionJob& job, int64_t row, int64_t first_head, int thread,
                             uint8_t* tile) {
   constexpr int kEach = 8;  // loads under way
-  const int64_t half = job.rotation.half;
-  const int plain = kTileWidth - 2 * static_cast<int>(half);
-  const BF16* query = job.p.query + (row * job.p.heads + first_head) * kTileWidth;
+  const int plain = kTileWidth - 2 * static_cast<int>(job.rotation.half);
+  const auto* query =
+      reinterpret_cast<const uint4*>(job.p.query + (row * job.p.heads + first_head) * kTileWidth);
+  const int turned = kTilePieces - plain / 8;  // pieces of a head
+#pragma unroll 1
   for (int base = thread; base < kTileRows * kTilePieces; base += kEach * kThreads) {
     uint4 piece[kEach];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      piece[i] = reinterpret_cast<const uint4*>(query)[base + i * kThreads];
-    }
+    for (int i = 0; i < kEach; ++i) piece[i] = query[base + i * kThreads];
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int at = base + i * kThreads, head = at / kTilePieces, c = at % kTilePieces * 8;
-      auto* values = reinterpret_cast<BF16*>(&piece[i]);
-      if (c + 8 > plain) {
-#pragma unroll
-        for (int k = 0; k < 8; k += 2) {
-          if (c + k < plain) continue;
-          const int64_t angle = row * half + (c + k - plain) / 2;
-          RotatePair(values + k, job.rotation.cos[angle], job.rotation.sin[angle], false);
-        }
-      }
+      if (c + 8 > plain) continue;
       *reinterpret_cast<uint4*>(tile + TileOffset(head, c / 8)) = Reorder(piece[i]);
     }
+  }
+#pragma unroll 1
+  for (int i = thread; i < kTileRows * turned; i += kThreads) {
+    const int head = i / turned, at = kTilePieces - turned + i % turned;
+    uint4 piece = query[head * kTilePieces + at];
+    RotatePiece(job.rotation, row, at * 8, false, &piece);
+    *reinterpret_cast<uint4*>(tile + TileOffset(head, at)) = Reorder(piece);
   }
 }
 
@@ -297,16 +313,6 @@ struct HeadStore {
     return odd ? (mine & 0xffff0000u) | other : (mine & 0xffffu) | other << 16;
   }
 
-  __device__ uint32_t RotateBack(uint32_t two, int channel) const {
-    const int64_t half = job.rotation.half;
-    const int64_t plain = kTileWidth - 2 * half;
-    if (channel < plain) return two;
-    const int64_t angle = row * half + (channel - plain) / 2;
-    BF16 values[2] = {{static_cast<uint16_t>(two)}, {static_cast<uint16_t>(two >> 16)}};
-    RotatePair(values, job.rotation.cos[angle], job.rotation.sin[angle], true);
-    return static_cast<uint32_t>(values[1].bits) << 16 | values[0].bits;
-  }
-
   __device__ uint8_t* Staged(int head, int piece) const {
     return stage + head * kChannels * 2 + (piece ^ head % 8) * kTilePiece;
   }
@@ -317,17 +323,18 @@ struct HeadStore {
 #pragma unroll
     for (int i = 0; i < kSums; i += 2) {
       const int h = i / 2 % 2, piece = i / 4;
-      const uint32_t two = RotateBack(Neighbours(sums[i] * factor[h], sums[i + 1] * factor[h]),
-                                      first_channel + piece * 8 + 2 * word);
+      const uint32_t two = Neighbours(sums[i] * factor[h], sums[i + 1] * factor[h]);
       *reinterpret_cast<uint32_t*>(Staged(lane / 4 + 8 * h, piece) + 4 * word) = two;
     }
     __syncwarp();
+    const int plain = kTileWidth - 2 * static_cast<int>(job.rotation.half);
     BF16* out = job.p.out + (row * job.p.heads + first_head) * kTileWidth + first_channel;
-#pragma unroll 4
+#pragma unroll 1
     for (int i = lane; i < 16 * kPieces; i += kWarp) {
-      const int head = i / kPieces, piece = i % kPieces;
-      *reinterpret_cast<uint4*>(out + head * kTileWidth + piece * 8) =
-          *reinterpret_cast<const uint4*>(Staged(head, piece));
+      const int head = i / kPieces, piece = i % kPieces, c = first_channel + piece * 8;
+      uint4 eight = *reinterpret_cast<const uint4*>(Staged(head, piece));
+      if (c + 8 > plain) RotatePiece(job.rotation, row, c, true, &eight);
+      *reinterpret_cast<uint4*>(out + head * kTileWidth + piece * 8) = eight;
     }
   }
 };

@@ -73,12 +73,12 @@ __device__ inline uint32_t Fp8Factors(uint8_t scale) {
   return PackPair(factor, factor);
 }
 
-// The dynamic shared memory of a block, from a place that tiles may begin at (1024 bytes more than
-// T has are asked for at the launch).
+// The dynamic shared memory of a block, which tiles may begin at. (Rounding an address up instead
+// would hide from the compiler what memory it is in: generic loads and stores are slower.)
 template <typename T>
 __device__ T& AlignedShared() {
-  extern __shared__ uint8_t dynamic_shared[];
-  return *reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(dynamic_shared) + 1023) / 1024 * 1024);
+  extern __shared__ __align__(1024) uint8_t dynamic_shared[];
+  return *reinterpret_cast<T*>(dynamic_shared);
 }
 
 // Barriers in shared memory: `count` arrivals end a phase; Await waits for the phase of a parity.

@@ -15,7 +15,8 @@ inline constexpr int kChunkCodes = kChunkThreads * kChunkEach;
 inline constexpr int kHighBins = 2048, kLowBins = 32;  // of the first 11 bits, and of the last 5
 
 struct ChunkShared {
-  unsigned high[kHighBins];
+  alignas(16) uint16_t codes[kChunkCodes];
+  alignas(16) unsigned high[kHighBins];
   unsigned low[kLowBins];
   unsigned bin, above, found, last;
   TopShared top;
@@ -23,11 +24,18 @@ struct ChunkShared {
 
 // Codes of a thread, two a word.
 struct ChunkCodes {
-  uint32_t words[kChunkEach / 2];
-  __device__ uint32_t operator[](int i) const {
-    return i % 2 == 0 ? words[i / 2] & 0xffffu : words[i / 2] >> 16;
-  }
+  alignas(16) uint32_t words[kChunkEach / 2];
 };
+
+// A thread's codes where it finds one by its number.
+__device__ inline void KeepCodes(const ChunkCodes& codes, ChunkShared* shared) {
+  auto* to = reinterpret_cast<uint4*>(shared->codes + threadIdx.x * kChunkEach);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const uint32_t* from = codes.words + 4 * h;
+    to[h] = {from[0], from[1], from[2], from[3]};
+  }
+}
 
 // Which bin of `mine` (this thread's, ascending) holds the `count`-th entry from the top.
 template <int kEach>
@@ -38,6 +46,7 @@ __device__ void FindHighBin(ChunkShared* shared, const unsigned (&mine)[kEach], 
 #pragma unroll
   for (int i = 0; i < kEach; ++i) own += mine[i];
   unsigned from_here = own;
+#pragma unroll 1
   for (int step = 1; step < kWarp; step *= 2) {
     const unsigned other = __shfl_down_sync(kAllLanes, from_here, step);
     if (lane + step < kWarp) from_here += other;
@@ -45,6 +54,7 @@ __device__ void FindHighBin(ChunkShared* shared, const unsigned (&mine)[kEach], 
   if (lane == 0) shared->top.totals[warp] = from_here;
   __syncthreads();
   unsigned above = from_here - own;
+#pragma unroll 1
   for (int w = warp + 1; w < kChunkThreads / kWarp; ++w) above += shared->top.totals[w];
 #pragma unroll
   for (int i = kEach - 1; i >= 0; --i) {
@@ -63,6 +73,7 @@ __device__ inline void FindLowBin(ChunkShared* shared, unsigned count) {
     const int lane = static_cast<int>(threadIdx.x);
     const unsigned own = shared->low[lane];
     unsigned from_here = own;
+#pragma unroll 1
     for (int step = 1; step < kWarp; step *= 2) {
       const unsigned other = __shfl_down_sync(kAllLanes, from_here, step);
       if (lane + step < kWarp) from_here += other;
@@ -76,21 +87,27 @@ __device__ inline void FindLowBin(ChunkShared* shared, unsigned count) {
   __syncthreads();
 }
 
-// Where the best `count` of the block's codes end.
-__device__ inline Threshold ChunkThreshold(const ChunkCodes& codes, unsigned count,
-                                           ChunkShared* shared) {
+// f(code) for each of the block's codes but 0, in no order; loops stay short.
+template <typename F>
+__device__ void ForKept(const ChunkShared* shared, const F& f) {
+  const auto* words = reinterpret_cast<const uint32_t*>(shared->codes);
+#pragma unroll 4
+  for (int i = static_cast<int>(threadIdx.x); i < kChunkCodes / 2; i += kChunkThreads) {
+    const uint32_t two = words[i];
+    if ((two & 0xffffu) != 0) f(two & 0xffffu);
+    if (two >> 16 != 0) f(two >> 16);
+  }
+}
+
+// Where the best `count` of the codes in shared memory end.
+__device__ inline Threshold ChunkThreshold(unsigned count, ChunkShared* shared) {
   constexpr int kEach = kHighBins / kChunkThreads;
   __syncthreads();
-  for (int i = static_cast<int>(threadIdx.x); i < kHighBins; i += kChunkThreads) {
-    shared->high[i] = 0;
-  }
+  *reinterpret_cast<uint4*>(shared->high + threadIdx.x * kEach) = {};
   if (threadIdx.x < kLowBins) shared->low[threadIdx.x] = 0;
   if (threadIdx.x == 0) shared->found = 0;
   __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kChunkEach; ++i) {
-    if (codes[i] != 0) atomicAdd(&shared->high[codes[i] / kLowBins], 1u);
-  }
+  ForKept(shared, [&](uint32_t code) { atomicAdd(&shared->high[code / kLowBins], 1u); });
   __syncthreads();
   unsigned mine[kEach];
 #pragma unroll
@@ -98,43 +115,63 @@ __device__ inline Threshold ChunkThreshold(const ChunkCodes& codes, unsigned cou
   FindHighBin(shared, mine, count);
   if (shared->found == 0) return {0, 0};
   const unsigned high = shared->bin, above = shared->above;
-#pragma unroll
-  for (int i = 0; i < kChunkEach; ++i) {
-    if (codes[i] != 0 && codes[i] / kLowBins == high) {
-      atomicAdd(&shared->low[codes[i] % kLowBins], 1u);
-    }
-  }
+  ForKept(shared, [&](uint32_t code) {
+    if (code / kLowBins == high) atomicAdd(&shared->low[code % kLowBins], 1u);
+  });
   __syncthreads();
   FindLowBin(shared, count - above);
   const unsigned low = shared->bin, more = shared->above;
   return {high * kLowBins + low, static_cast<int64_t>(count - above - more)};
 }
 
-// emit(place, i, code) for the best `count` of the block's codes, places in ascending order of
-// entries, i counting this thread's. The number of them.
-template <typename Emit>
-__device__ int ChunkTop(const ChunkCodes& codes, int count, ChunkShared* shared, const Emit& emit) {
-  const Threshold limit = ChunkThreshold(codes, static_cast<unsigned>(count), shared);
-  uint32_t mine = 0;
+// Of a thread's codes those that are among the best of the block (bits by their number), the place
+// of the first of them in ascending order of entries, and how many the block has.
+struct Chosen {
+  uint32_t bits;
+  int place, total;
+};
+
+// The best `count` of the codes in shared memory. One copy of the instructions: a block comes here
+// twice at most, and waits for each to be fetched.
+static __device__ __noinline__ Chosen ChooseCodes(int count, ChunkShared* shared) {
+  const Threshold limit = ChunkThreshold(static_cast<unsigned>(count), shared);
+  const auto* words =
+      reinterpret_cast<const uint32_t*>(shared->codes) + threadIdx.x * kChunkEach / 2;
+  uint32_t bits = 0, equals = 0;
 #pragma unroll
   for (int i = 0; i < kChunkEach; ++i) {
-    if (codes[i] > limit.code) mine += 1;
-    if (codes[i] != 0 && codes[i] == limit.code) mine += 1u << 16;
+    const uint32_t code = i % 2 == 0 ? words[i / 2] & 0xffffu : words[i / 2] >> 16;
+    bits |= code > limit.code ? 1u << i : 0u;
+    equals |= code != 0 && code == limit.code ? 1u << i : 0u;
   }
+  const auto mine = static_cast<uint32_t>(__popc(bits) | __popc(equals) << 16);
   uint32_t whole = 0;
   const uint32_t before = ScanBlock(mine, &shared->top, &whole);
-  const int ties = static_cast<int>(limit.ties);
-  int above = static_cast<int>(before & 0xffffu), equal = static_cast<int>(before >> 16);
-#pragma unroll
-  for (int i = 0; i < kChunkEach; ++i) {
-    const bool at = codes[i] != 0 && codes[i] == limit.code;
-    if (codes[i] > limit.code || (at && equal < ties)) {
-      emit(above + min(equal, ties), i, codes[i]);
-    }
-    above += codes[i] > limit.code ? 1 : 0;
-    equal += at ? 1 : 0;
+  const int ties = static_cast<int>(limit.ties), earlier = static_cast<int>(before >> 16);
+#pragma unroll 1
+  for (int left = ties - earlier; left > 0 && equals != 0; --left) {
+    bits |= equals & (0u - equals);
+    equals &= equals - 1;
   }
-  return static_cast<int>(whole & 0xffffu) + min(static_cast<int>(whole >> 16), ties);
+  return {bits, static_cast<int>(before & 0xffffu) + min(earlier, ties),
+          static_cast<int>(whole & 0xffffu) + min(static_cast<int>(whole >> 16), ties)};
+}
+
+// The best `count` of the block's codes: value(i) of each to `out`, i counting this thread's, and
+// the codes to `out_codes`, if that is not null. The number of them.
+template <typename Value>
+__device__ int ChunkTop(const ChunkCodes& codes, int count, ChunkShared* shared, const Value& value,
+                        int32_t* out, uint16_t* out_codes) {
+  KeepCodes(codes, shared);
+  const Chosen chosen = ChooseCodes(count, shared);
+  int place = chosen.place;
+#pragma unroll 1
+  for (uint32_t bits = chosen.bits; bits != 0; bits &= bits - 1, ++place) {
+    const int i = __ffs(static_cast<int>(bits)) - 1;
+    out[place] = value(i);
+    if (out_codes != nullptr) out_codes[place] = shared->codes[threadIdx.x * kChunkEach + i];
+  }
+  return chosen.total;
 }
 
 // What chunks of a row kept, for the block that ends last: [chunks, count] each, code 0 behind the
@@ -159,65 +196,82 @@ __device__ inline bool IsLast(unsigned* done, int blocks, ChunkShared* shared) {
   return shared->last != 0;
 }
 
-// The best of what chunks kept.
-template <typename Emit>
-__device__ int64_t TopOfKept(const Kept& kept, int chunks, int count, ChunkShared* shared,
-                             const Emit& emit) {
+// What a thread of the last block has of what was kept. All of it is on its way at once.
+struct KeptPiece {
+  ChunkCodes codes = {};
+  int32_t values[kChunkEach] = {};
+
+  // `wide`: lists begin where wide words may.
+  __device__ void Load(const Kept& kept, int first, int n, bool wide) {
+    if (!wide) {
+#pragma unroll
+      for (int i = 0; i < kChunkEach; ++i) {
+        if (first + i >= n) continue;
+        codes.words[i / 2] |= static_cast<uint32_t>(__ldcg(kept.codes + first + i)) << 16 * (i % 2);
+        values[i] = __ldcg(kept.entries + first + i);
+      }
+      return;
+    }
+    if (first >= n) return;
+    auto* words = reinterpret_cast<uint4*>(codes.words);
+    auto* four = reinterpret_cast<int4*>(values);
+#pragma unroll
+    for (int h = 0; h < kChunkEach / 8; ++h) {
+      words[h] = __ldcg(reinterpret_cast<const uint4*>(kept.codes + first) + h);
+    }
+#pragma unroll
+    for (int h = 0; h < kChunkEach / 4; ++h) {
+      four[h] = __ldcg(reinterpret_cast<const int4*>(kept.entries + first) + h);
+    }
+  }
+};
+
+// The best of what chunks kept, to `out`. The number of them.
+static __device__ int64_t TopOfKept(const Kept& kept, int chunks, int count, ChunkShared* shared,
+                                    int32_t* out) {
   const int n = chunks * count;
   if (n > kChunkCodes) {
-    return ChooseTop(
-        [&](int64_t i) -> uint32_t { return __ldcg(kept.codes + i); }, n, count, &shared->top,
-        [&](int64_t place, int64_t i) { emit(static_cast<int>(place), __ldcg(kept.entries + i)); });
+    return ChooseTop([&](int64_t i) -> uint32_t { return __ldcg(kept.codes + i); }, n, count,
+                     &shared->top,
+                     [&](int64_t place, int64_t i) { out[place] = __ldcg(kept.entries + i); });
   }
-  ChunkCodes codes = {};
-  const int first = static_cast<int>(threadIdx.x) * kChunkEach;
-  if (count % kChunkEach == 0) {  // lists begin where wide words may
+  KeptPiece piece;
+  piece.Load(kept, static_cast<int>(threadIdx.x) * kChunkEach, n, count % kChunkEach == 0);
+  KeepCodes(piece.codes, shared);
+  const Chosen chosen = ChooseCodes(count, shared);
+  int place = chosen.place;
 #pragma unroll
-    for (int h = 0; h < 2 && first < n; ++h) {
-      const uint4 four = __ldcg(reinterpret_cast<const uint4*>(kept.codes + first) + h);
-      codes.words[4 * h] = four.x;
-      codes.words[4 * h + 1] = four.y;
-      codes.words[4 * h + 2] = four.z;
-      codes.words[4 * h + 3] = four.w;
-    }
-  } else {
-#pragma unroll
-    for (int i = 0; i < kChunkEach; ++i) {
-      const uint32_t code = first + i < n ? __ldcg(kept.codes + first + i) : 0;
-      codes.words[i / 2] |= code << 16 * (i % 2);
-    }
+  for (int i = 0; i < kChunkEach; ++i) {
+    if ((chosen.bits >> i & 1u) != 0) out[place++] = piece.values[i];
   }
-  return ChunkTop(codes, count, shared, [&](int place, int i, uint32_t) {
-    emit(place, __ldcg(kept.entries + first + i));
-  });
+  return chosen.total;
 }
 
-// emit(place, i) for the best `count` of n entries of a row, by all blocks of grid.x that have a
-// chunk of them; load(first) brings the codes of kChunkEach entries from `first` on, 0 where there
-// is none. The number of them in the one block that has emitted, else -1.
-template <typename Load, typename Emit>
-__device__ int64_t TopByChunks(int64_t n, int count, const Kept& kept, ChunkShared* shared,
-                               const Load& load, const Emit& emit) {
+// The best `count` of n entries of a row to `out`, by the blocks that have a chunk of them;
+// load(first) brings the codes of kChunkEach entries from `first` on, 0 where there is none, and
+// value(first, i) is what stands for one of them. The number of them in the one block that has
+// stored them, else -1.
+template <typename Load, typename Value>
+__device__ int64_t TopByChunks(int64_t n, int count, int chunk, const Kept& kept,
+                               ChunkShared* shared, const Load& load, const Value& value,
+                               int32_t* out) {
   const int chunks = static_cast<int>((n + kChunkCodes - 1) / kChunkCodes);
-  const int chunk = static_cast<int>(blockIdx.x);
   const int first = chunk * kChunkCodes + static_cast<int>(threadIdx.x) * kChunkEach;
   if (chunk >= max(chunks, 1)) return -1;
   const ChunkCodes codes = load(first);
-  if (chunks <= 1) {
-    return ChunkTop(codes, count, shared,
-                    [&](int place, int i, uint32_t) { emit(place, first + i); });
-  }
-  uint16_t* kept_codes = kept.codes + chunk * count;
-  int32_t* kept_entries = kept.entries + chunk * count;
-  const int chosen = ChunkTop(codes, count, shared, [&](int place, int i, uint32_t code) {
-    kept_codes[place] = static_cast<uint16_t>(code);
-    kept_entries[place] = first + i;
-  });
+  const bool alone = chunks <= 1;
+  int32_t* values = alone ? out : kept.entries + chunk * count;
+  uint16_t* kept_codes = alone ? nullptr : kept.codes + chunk * count;
+  const int chosen = ChunkTop(
+      codes, count, shared, [&](int i) { return value(first, i); }, values, kept_codes);
+  if (alone) return chosen;
+#pragma unroll 1
   for (int i = chosen + static_cast<int>(threadIdx.x); i < count; i += kChunkThreads) {
     kept_codes[i] = 0;
+    values[i] = 0;
   }
   if (!IsLast(kept.done, chunks, shared)) return -1;
-  return TopOfKept(kept, chunks, count, shared, emit);
+  return TopOfKept(kept, chunks, count, shared, out);
 }
 
 }  // namespace thalweg::kernels::cuda

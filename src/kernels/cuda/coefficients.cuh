@@ -97,9 +97,12 @@ __device__ inline void AddPartials(const HyperPredictParams& p, int64_t row, con
   const int64_t begin = warp * run, end = min(begin + run, segments);
   for (int64_t chunk = 0; chunk < chunks; ++chunk) {
     const float* from = partial + (row * segments * chunks + chunk) * kWarp + lane;
+    // Behind the last mix there is nothing but the squares.
+    const bool mix = lane < kMixChunk && chunk * kMixChunk + lane < Mixes(p);
+    const int64_t last = mix || lane == kMixChunk ? end : begin;
     double sum = 0;
 #pragma unroll 10
-    for (int64_t s = begin; s < end; ++s) sum += from[s * chunks * kWarp];
+    for (int64_t s = begin; s < last; ++s) sum += from[s * chunks * kWarp];
     totals->part[warp][chunk * kWarp + lane] = sum;
   }
   __syncthreads();

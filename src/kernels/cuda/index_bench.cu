@@ -5,16 +5,18 @@
 #include <string>
 
 #include "kernels/cuda/bench_kit.cuh"
-#include "kernels/cuda/index_wide.cuh"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/index_call.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int64_t kHeads = kFastHeads, kWidth = kFastWidth, kTopk = 512, kRope = 64;
 constexpr int64_t kContext = 131072, kPageRows = 64, kSequences = 64, kRows = 256;
+constexpr int32_t kSmallPage = 4;
 constexpr int64_t kCapacity = 2048;
-constexpr unsigned kLimitSeconds = 25;
+constexpr unsigned kLimitSeconds = 40;
+constexpr int kGroupThreads = 128;
 
 struct Batch {
   Batch() {
@@ -33,6 +35,19 @@ struct Batch {
       pages.push_back({pool + s * kContext * kFastRowBytes, blocks.data(), kPageRows,
                        kPageRows * kFastRowBytes, kFastRowBytes, kWidth, RowFormat::kFp4E8M0,
                        kContext / kPageRows});
+    }
+    // The same keys by pages that the fast kernels do not take.
+    for (const int32_t block : blocks) {
+      for (int32_t i = 0; i < kPageRows / kSmallPage; ++i) {
+        small_blocks.push_back(block * (kPageRows / kSmallPage) + i);
+      }
+    }
+    for (PagedRows rows : pages) {
+      rows.blocks = small_blocks.data();
+      rows.rows_per_block = kSmallPage;
+      rows.block_bytes = kSmallPage * kFastRowBytes;
+      rows.blocks_count = kContext / kSmallPage;
+      small_pages.push_back(rows);
     }
     cos.assign(kRows * kRope / 2, 0.6f);
     sin.assign(kRows * kRope / 2, 0.8f);
@@ -80,10 +95,10 @@ struct Batch {
   int32_t *selection, *set_blocks;
   int64_t* set_count;
   CandidateSets sets;
-  std::vector<int32_t> blocks, sequence;
+  std::vector<int32_t> blocks, small_blocks, sequence;
   std::vector<int64_t> visible;
   std::vector<float> cos, sin;
-  std::vector<PagedRows> pages;
+  std::vector<PagedRows> pages, small_pages;
 };
 
 template <typename T>
@@ -113,7 +128,9 @@ struct Outcome {
   std::vector<int64_t> counts;
 };
 
-Outcome Select(Batch* batch, Queue* queue, int64_t rows, bool general, bool restricted) {
+enum class Way { kGeneral, kFast };
+
+Outcome Select(Batch* batch, Queue* queue, int64_t rows, Way way, bool restricted) {
   batch->Reset();
   Check(cudaMemset(batch->selection, 0x7f, static_cast<size_t>(rows * kTopk) * 4), "clear");
   Check(cudaDeviceSynchronize(), "clear");
@@ -123,8 +140,9 @@ Outcome Select(Batch* batch, Queue* queue, int64_t rows, bool general, bool rest
   } else {
     p.make_candidates = &batch->sets;
   }
-  if (general) {
-    CudaOps().index_select(p);
+  if (way == Way::kGeneral) {
+    p.keys = batch->small_pages.data();
+    IndexSelect(p);
   } else {
     FastSelect(p, queue);
     Check(queue->Synchronize(), "select");
@@ -185,55 +203,144 @@ void CheckSelection(Batch* batch, Queue* queue, int64_t rows, const Outcome& got
              wrong_blocks);
 }
 
-// The scores of the other kernel, by the same scratch.
-void CheckWide(Batch* batch, Queue* queue, int64_t rows) {
+// Exact sums of a group of 32 channels, from the codes of keys and queries.
+__global__ void ExactGroups(const uint8_t* keys, QueryCodes queries, float* out) {
+  const int key = static_cast<int>(blockIdx.x), head = static_cast<int>(threadIdx.x) % kFastHeads;
+  const int g = static_cast<int>(threadIdx.x) / kFastHeads;
+  const uint8_t* row = keys + static_cast<int64_t>(key) * kFastRowBytes;
+  float sum = 0;
+  for (int c = g * 32; c < g * 32 + 32; ++c) {
+    const uint32_t code = c % 2 == 0 ? row[c / 2] & 15u : row[c / 2] >> 4u;
+    sum += FromE2M1(code) * 0x1p-6f * FromE4M3(queries.codes[QueryCodeOffset(head, c)]);
+  }
+  out[(static_cast<int64_t>(key) * kCodeGroups + g) * kFastHeads + head] = sum;
+}
+
+// The same by the matrix unit; 64 keys a block.
+__global__ void CodeGroups(const uint8_t* keys, QueryCodes queries, float* out) {
+#ifdef THALWEG_WGMMA
+  __shared__ alignas(1024) uint8_t image[kQueryCodeBytes];
+  for (int i = static_cast<int>(threadIdx.x); i < kQueryCodeBytes; i += kGroupThreads) {
+    image[i] = queries.codes[i];
+  }
+  PublishShared();
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % kWarp, warp = static_cast<int>(threadIdx.x) / 32;
+  const int64_t first = static_cast<int64_t>(blockIdx.x) * kTileRows + warp * kFastKeys;
+  CodeWords words;
+  words.Load(keys + first * kFastRowBytes, lane);
+  CodeOperands operands;
+  operands.Make(words);
+  for (int g = 0; g < kCodeGroups; ++g) {
+    float part[16];
+    BeginProducts();
+    CodeStep(part, operands.a[g], KeysDescriptor(image) + static_cast<uint64_t>(g) * 2);
+    CommitProducts();
+    WaitProducts<0>();
+    HoldSums(part);
+    for (int i = 0; i < 16; ++i) {
+      const int64_t key = first + lane / 4 + i / 2 % 2 * 8;
+      out[(key * kCodeGroups + g) * kFastHeads + i / 4 * 8 + lane % 4 * 2 + i % 2] = part[i];
+    }
+  }
+#endif
+}
+
+// Whether groups' sums in FP8 are exact: of random keys, and of the largest there are.
+void CheckExact(Batch* batch, Queue* queue) {
+  constexpr int64_t kKeys = 65536;
+  batch->Reset();
+  batch->Place(1000, true, false);
+  const QueryCodes codes = {Make<uint8_t>(kRows * kQueryCodeBytes),
+                            Make<uint32_t>(kRows * kWeightWords)};
+  PrepareQueryCodes(batch->Params(0, 4), nullptr, codes, queue);
+  Check(queue->Synchronize(), "queries");
+  float *want = Make<float>(kKeys * kCodeGroups * kFastHeads),
+        *got = Make<float>(kKeys * kCodeGroups * kFastHeads);
+  for (int round = 0; round < 5; ++round) {
+    auto* keys = Make<uint8_t>(kKeys * kFastRowBytes);
+    const uint32_t mask = round == 4 ? 0x88u : 0xffu;
+    FillRows<<<256, 256>>>(keys, kKeys * kFastRowBytes, kFastRowBytes, 64, mask, 125u, 3u);
+    if (round == 4) Check(cudaMemset(keys, 0x77, kKeys / 2 * kFastRowBytes), "largest");
+    QueryCodes row = {codes.codes + round % 4 * kQueryCodeBytes, codes.weights};
+    if (round >= 3) {  // +-6 times 2^6, or all of one sign
+      const std::vector<uint8_t> image(kQueryCodeBytes, round == 3 ? 0x7c : 0xfc);
+      Check(cudaMemcpy(row.codes, image.data(), image.size(), cudaMemcpyHostToDevice), "image");
+    }
+    ExactGroups<<<kKeys, kCodeGroups * kFastHeads>>>(keys, row, want);
+    CodeGroups<<<kKeys / kTileRows, kGroupThreads>>>(keys, row, got);
+    const std::vector<float> x = Get(want, kKeys * kCodeGroups * kFastHeads);
+    const std::vector<float> y = Get(got, kKeys * kCodeGroups * kFastHeads);
+    int64_t wrong = 0;
+    float largest = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      wrong += x[i] == y[i] ? 0 : 1;
+      largest = std::max(largest, std::abs(x[i]));
+    }
+    fmt::print("FP8 groups, round {}: {} of {} sums not exact; largest {}; first {} {}\n", round,
+               wrong, x.size(), largest, x[5], y[5]);
+    cudaFree(keys);
+  }
+  cudaFree(want);
+  cudaFree(got);
+}
+
+// The scores by codes beside those by halves, and in other arrangements.
+void CheckCodes(Batch* batch, Queue* queue, int64_t rows) {
   const int64_t longest = *std::max_element(batch->visible.begin(), batch->visible.begin() + rows);
   const int64_t stride = base::RoundUp<int64_t>(longest, kChunkEach);
+  batch->Reset();
   IndexSelectParams p = batch->Params(0, rows);
   FastScratch scratch;
   const int64_t bytes = LayOut(p, rows, stride, nullptr, &scratch);
   LayOut(p, rows, stride, static_cast<char*>(queue->Scratch(bytes)), &scratch);
+  PrepareQueryCodes(p, scratch.done, scratch.queries, queue);
   ScoreJob job = StageScores(queue, p, stride);
   job.codes = scratch.codes;
   const auto made = TilesOf(batch->sequence.data(), 0, rows, kFastTileRows);
   job.tiles = queue->Stage(made.data(), static_cast<int64_t>(made.size()));
   const auto tiles = static_cast<int64_t>(made.size());
+  ScoreJob single = job;
+  single.tiles = nullptr;
   std::vector<std::vector<uint16_t>> codes;
-  for (int way = 0; way < 4; ++way) {
+  for (int way = 0; way < 5; ++way) {
     Check(cudaMemset(scratch.codes, 0, static_cast<size_t>(rows * stride) * 2), "clear");
     Check(cudaDeviceSynchronize(), "clear");
-    if (way == 0) {
-      ScoreJob rowwise = job;
-      rowwise.tiles = nullptr;
-      LaunchFastScores(rowwise, rows, queue);
-    }
-    if (way == 1) LaunchWideScores<2>(job, tiles, kFastTileRows, queue);
-    if (way == 2) LaunchWideScores<3>(job, tiles, kFastTileRows, queue);
-    if (way == 3) {
-      ScoreJob single = job;
-      single.tiles = nullptr;
-      LaunchWideScores<2>(single, rows, 1, queue);
-    }
-    Check(cudaStreamSynchronize(queue->plain_stream()), "wide");
+    if (way == 0) LaunchFastScores(single, rows, queue);
+    if (way == 1) LaunchCodeScores<4, 4>(job, scratch.queries, tiles, kFastTileRows, queue);
+    if (way == 2) LaunchCodeScores<5, 2>(job, scratch.queries, tiles, kFastTileRows, queue);
+    if (way == 3) LaunchCodeScores<4, 4>(single, scratch.queries, rows, 1, queue);
+    if (way == 4) LaunchCodeScores<6, 2>(single, scratch.queries, rows, 1, queue, 7);
+    Check(cudaStreamSynchronize(queue->plain_stream()), "codes");
     codes.push_back(Get(scratch.codes, rows * stride));
   }
-  fmt::print("  other scores: {} {} {}\n", codes[1] == codes[0] ? "the same" : "OTHERS",
-             codes[2] == codes[0] ? "the same" : "OTHERS",
-             codes[3] == codes[0] ? "the same" : "OTHERS");
+  int64_t other = 0, most = 0, all = 0;
+  for (size_t i = 0; i < codes[0].size(); ++i) {
+    const auto d = static_cast<int64_t>(codes[0][i]) - codes[1][i];
+    other += d != 0 ? 1 : 0;
+    all += codes[0][i] != 0 ? 1 : 0;
+    most = std::max(most, d < 0 ? -d : d);
+  }
+  fmt::print("  by codes: {} of {} scores differ from those by halves, by {} steps at most; ways:",
+             other, all, most);
+  for (size_t i = 2; i < codes.size(); ++i) {
+    fmt::print(" {}", codes[i] == codes[1] ? "the same" : "OTHERS");
+  }
+  fmt::print("\n");
 }
 
 void Compare(Batch* batch, Queue* queue, const char* name, int64_t rows, bool own, bool ragged) {
   batch->Place(20000, own, ragged);
-  const Outcome want = Select(batch, queue, rows, true, false);
-  const Outcome got = Select(batch, queue, rows, false, false);
+  const Outcome want = Select(batch, queue, rows, Way::kGeneral, false);
+  const Outcome got = Select(batch, queue, rows, Way::kFast, false);
   fmt::print("{:<22} rows {:>3}: {} entries and {} blocks differ from the general kernel\n", name,
              rows, Differences(want.selection, got.selection, kTopk),
              Differences(want.blocks, got.blocks, kCapacity));
   CheckSelection(batch, queue, rows, got);
-  CheckWide(batch, queue, rows);
+  CheckCodes(batch, queue, rows);
   // Inside the candidates just made; then each row alone.
-  const Outcome narrow = Select(batch, queue, rows, false, true);
-  const Outcome narrow_want = Select(batch, queue, rows, true, true);
+  const Outcome narrow = Select(batch, queue, rows, Way::kFast, true);
+  const Outcome narrow_want = Select(batch, queue, rows, Way::kGeneral, true);
   batch->Reset();
   for (int64_t r = 0; r < rows; ++r) {
     IndexSelectParams p = batch->Params(r, 1);
@@ -285,36 +392,40 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
     largest = std::min<int64_t>(c.rows, kFastTileRows);
     job.tiles = queue->Stage(made.data(), tiles);
   }
-  const auto queries = [&](int) { PrepareQueries(p, scratch.done, queue); };
-  const auto scores = [&](int) { LaunchScores(job, tiles, largest, queue); };
-  const auto wide2 = [&](int) { LaunchWideScores<2>(job, tiles, largest, queue); };
-  const auto wide3 = [&](int) { LaunchWideScores<3>(job, tiles, largest, queue); };
-  const dim3 grid(Count(ChunksOf(stride)), Count(c.rows));
-  const auto selects = [&](int) {
-    LaunchEarly(queue, FastSelectKernel, grid, kChunkThreads, 0, job, scratch.selected);
+  const auto coded = [&](int) { PrepareQueryCodes(p, scratch.done, scratch.queries, queue); };
+  const auto c44 = [&](int) {
+    LaunchCodeScores<4, 4>(job, scratch.queries, tiles, largest, queue);
   };
-  const dim3 block_grid(Count(ChunksOf(stride / kRunKeys)), Count(c.rows));
-  const auto candidates = [&](int) {
-    if (!c.makes) return;
-    LaunchEarly(queue, FastCandidatesKernel, block_grid, kChunkThreads, 0, job, batch->sets,
-                scratch.candidates);
+  const auto c42 = [&](int) {
+    LaunchCodeScores<4, 2>(job, scratch.queries, tiles, largest, queue);
+  };
+  const auto c52 = [&](int) {
+    LaunchCodeScores<5, 2>(job, scratch.queries, tiles, largest, queue);
+  };
+  const auto c62 = [&](int) {
+    LaunchCodeScores<6, 2>(job, scratch.queries, tiles, largest, queue);
+  };
+  const auto c52_8 = [&](int) {
+    LaunchCodeScores<5, 2>(job, scratch.queries, tiles, largest, queue, 8);
+  };
+  const auto selects = [&](int) {
+    LaunchSelections(job, c.rows, c.makes ? &batch->sets : nullptr, scratch, queue);
   };
   const double whole = TimeCalls(queue, kCalls, [&](int i) {
-    queries(i);
-    scores(i);
-    candidates(i);
+    coded(i);
+    c52(i);
     selects(i);
   });
   const int64_t read = c.reads ? std::min(c.entries, kCapacity * kRunKeys) : c.entries;
   const int64_t sequences = c.own ? std::min(c.rows, kSequences) : 1;
   const double bytes = static_cast<double>(read * kFastRowBytes * sequences);
   fmt::print(
-      "{:<26} {:>4} {:>8} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
-      "{:>6.0f}\n",
-      c.name, c.rows, c.entries, whole, bytes / copy_rate * 1e-6, TimeCalls(queue, kCalls, queries),
-      TimeCalls(queue, kCalls, scores), TimeCalls(queue, kCalls, wide2),
-      TimeCalls(queue, kCalls, wide3), TimeCalls(queue, kCalls, selects),
-      c.makes ? TimeCalls(queue, kCalls, candidates) : 0,
+      "{:<20} {:>4} {:>7} {:>8.1f} {:>7.1f} {:>7.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
+      "{:>7.1f} {:>5.0f}\n",
+      c.name, c.rows, c.entries, whole, bytes / copy_rate * 1e-6, TimeCalls(queue, kCalls, coded),
+      TimeCalls(queue, kCalls, c44), TimeCalls(queue, kCalls, c42), TimeCalls(queue, kCalls, c52),
+      TimeCalls(queue, kCalls, c62), TimeCalls(queue, kCalls, c52_8),
+      TimeCalls(queue, kCalls, selects),
       static_cast<double>(c.rows * read * kHeads * kWidth * 2) / whole * 1e-6);
   std::fflush(stdout);
   Check(queue->Synchronize(), c.name);
@@ -325,14 +436,15 @@ int Main() {
   EndAfter(kLimitSeconds);
   Queue queue;
   Batch batch;
+  CheckExact(&batch, &queue);
   Compare(&batch, &queue, "ragged", 22, true, true);
   Compare(&batch, &queue, "one sequence", 12, false, false);
   const double rate = CopyRate();
   fmt::print(
-      "copy {:.2f} TB/s\n{:<26} {:>4} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} "
-      "{:>6}\n",
-      rate, "us", "rows", "entries", "whole", "bytes", "queries", "scores", "wide2", "wide3",
-      "select", "blocks", "TF");
+      "copy {:.2f} TB/s\n{:<20} {:>4} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} "
+      "{:>7} {:>5}\n",
+      rate, "us", "rows", "entries", "whole", "bytes", "coded", "4x4", "4x2", "5x2", "6x2", "5x2 8",
+      "5x2 64", "select", "TF");
   constexpr Case kCases[] = {{"ratio 1", 1, kContext, true, false, false},
                              {"ratio 1, candidates", 1, kContext, true, true, false},
                              {"ratio 2", 1, kContext / 2, true, false, false},

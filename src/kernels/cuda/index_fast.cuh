@@ -38,6 +38,11 @@ __device__ inline void CopyBulk(void* to, const void* from, int bytes, uint64_t*
       : "memory");
 }
 
+// Where entry i lies, by blocks of kRunKeys.
+__device__ inline int RunPosition(const Entries& entries, int i) {
+  return entries.blocks == nullptr ? i : entries.blocks[i / kRunKeys] * kRunKeys + i % kRunKeys;
+}
+
 // A warp's keys on their way, sixteen at a time, a unit: entries first, first + stride, ... of
 // `count`.
 struct KeyStream {
@@ -72,7 +77,7 @@ struct KeyStream {
     for (int h = 0; h < 2; ++h) {
       const int entry = first + unit * stride + h * kRunKeys;
       const bool there = unit < units && entry < count;
-      position[h] = there ? static_cast<int>(entries.Position(entry)) : -1;
+      position[h] = there ? RunPosition(entries, entry) : -1;
       place[h] = there ? RowAt(rows, position[h]) : nullptr;
     }
   }
@@ -227,6 +232,7 @@ static __global__ void __launch_bounds__(kFastWarps* kWarp, 2) FastScoreKernel(S
   uint16_t* codes = job.codes + (row - job.first_row) * job.stride;
   const int run = lane % 4, in_run = lane / 4;
   const auto visible = static_cast<int>(p.visible[row]);
+  const int padded = (count + kFastKeys - 1) / kFastKeys * kFastKeys;
 #pragma unroll 1
   for (int unit = 0; unit < units; ++unit) {
     const int stage = unit % kFastStages;
@@ -240,98 +246,100 @@ static __global__ void __launch_bounds__(kFastWarps* kWarp, 2) FastScoreKernel(S
     float score[2];
     ScoreKeys(keys, operands, weight, score);
     const uint16_t code = OrderedCode(Narrow(run == 0 ? score[0] : score[1]));
-    if (run < 2 && entry < count) codes[entry] = position < visible ? code : uint16_t{0};
+    const bool there = entry < count && position < visible;
+    if (run < 2 && entry < padded) codes[entry] = there ? code : uint16_t{0};
   }
 }
 
-// Codes of entries from `first` on of a row.
+// Codes of entries from `first` on of a row; whole sixteens are there.
 __device__ inline ChunkCodes LoadCodes(const uint16_t* codes, int first, int64_t n) {
+  static_assert(kChunkEach == kFastKeys);
   ChunkCodes out = {};
   if (first >= n) return out;
-  const auto* from = reinterpret_cast<const uint4*>(codes + first);
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const uint4 four = from[h];
-    out.words[4 * h] = four.x;
-    out.words[4 * h + 1] = four.y;
-    out.words[4 * h + 2] = four.z;
-    out.words[4 * h + 3] = four.w;
-  }
-  if (first + kChunkEach <= n) return out;
-#pragma unroll
-  for (int i = 0; i < kChunkEach; ++i) {
-    if (first + i >= n) out.words[i / 2] &= i % 2 == 0 ? 0xffff0000u : 0x0000ffffu;
-  }
+  auto* words = reinterpret_cast<uint4*>(out.words);
+  words[0] = reinterpret_cast<const uint4*>(codes + first)[0];
+  words[1] = reinterpret_cast<const uint4*>(codes + first)[1];
   return out;
 }
 
 // The best code of each block of eight entries; the block of the newest entry is always in.
-__device__ inline ChunkCodes LoadBlocks(const uint16_t* codes, int first, int64_t blocks,
-                                        int64_t visible) {
+__device__ inline ChunkCodes LoadBlocks(const uint16_t* codes, int first, int64_t blocks) {
   ChunkCodes out = {};
 #pragma unroll
   for (int i = 0; i < kChunkEach; ++i) {
     const int64_t block = first + i;
     if (block >= blocks) continue;
     const uint4 eight = reinterpret_cast<const uint4*>(codes)[block];
-    uint32_t words[4] = {eight.x, eight.y, eight.z, eight.w};
-    uint32_t best = 0;
-#pragma unroll
-    for (int k = 0; k < 8; ++k) {
-      const uint32_t code = k % 2 == 0 ? words[k / 2] & 0xffffu : words[k / 2] >> 16;
-      if (block * kRunKeys + k < visible) best = max(best, code);
-    }
-    if (block == blocks - 1) best = 0xffffu;
+    const uint32_t two = __vmaxu2(__vmaxu2(eight.x, eight.y), __vmaxu2(eight.z, eight.w));
+    const uint32_t best = block == blocks - 1 ? 0xffffu : max(two & 0xffffu, two >> 16);
     out.words[i / 2] |= best << 16 * (i % 2);
   }
   return out;
 }
 
-// Grid: chunks, rows of the pass. Scratch lists are [rows, chunks, count].
-static __global__ void __launch_bounds__(kChunkThreads) FastSelectKernel(ScoreJob job, Kept kept) {
-  __shared__ ChunkShared shared;
-  WaitForEarlier();
+// The selection of a row, by blocks `chunk` of `chunks`. Scratch lists are [rows, chunks, count].
+__device__ inline void SelectChunk(const ScoreJob& job, const Kept& kept, int chunk, int chunks,
+                                   ChunkShared* shared) {
   const int64_t row = job.first_row + blockIdx.y;
   const Entries entries = EntriesOf(job, row);
   const uint16_t* codes = job.codes + blockIdx.y * job.stride;
   const int topk = static_cast<int>(job.p.topk);
   int32_t* out = job.p.selection + row * topk;
-  const int64_t lists = static_cast<int64_t>(blockIdx.y) * gridDim.x * topk;
+  const int64_t lists = static_cast<int64_t>(blockIdx.y) * chunks * topk;
   const Kept mine = {kept.codes + lists, kept.entries + lists, kept.done + 2 * row};
+  const int64_t n = entries.count;
+  // Inside candidates a thread's entries are two runs.
+  const int runs = chunk * (kChunkCodes / kRunKeys) + static_cast<int>(threadIdx.x) * 2;
+  int32_t run[2] = {runs, runs + 1};
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (entries.blocks != nullptr && run[h] * kRunKeys < n) run[h] = entries.blocks[run[h]];
+  }
   const int64_t chosen = TopByChunks(
-      entries.count, topk, mine, &shared,
-      [&](int first) { return LoadCodes(codes, first, entries.count); },
-      [&](int place, int i) { out[place] = static_cast<int32_t>(entries.Position(i)); });
+      n, topk, chunk, mine, shared, [&](int first) { return LoadCodes(codes, first, n); },
+      [&](int, int i) { return (i < kRunKeys ? run[0] : run[1]) * kRunKeys + i % kRunKeys; }, out);
   if (chosen < 0) return;
   for (int64_t i = chosen + threadIdx.x; i < topk; i += kChunkThreads) out[i] = -1;
 }
 
-static __global__ void __launch_bounds__(kChunkThreads)
-    FastCandidatesKernel(ScoreJob job, CandidateSets sets, Kept kept) {
-  __shared__ ChunkShared shared;
-  WaitForEarlier();
+// Its candidates likewise.
+__device__ inline void CandidatesChunk(const ScoreJob& job, const CandidateSets& sets,
+                                       const Kept& kept, int chunk, int chunks,
+                                       ChunkShared* shared) {
   const int64_t row = job.first_row + blockIdx.y, visible = job.p.visible[row];
   const int64_t blocks = (visible + kRunKeys - 1) / kRunKeys;
   if (blocks <= sets.capacity) {
-    if (threadIdx.x == 0 && blockIdx.x == 0) sets.count[row] = -1;
+    if (threadIdx.x == 0 && chunk == 0) sets.count[row] = -1;
     return;
   }
   const uint16_t* codes = job.codes + blockIdx.y * job.stride;
   const int capacity = static_cast<int>(sets.capacity);
   int32_t* out = sets.blocks + row * sets.capacity;
-  const int64_t lists = static_cast<int64_t>(blockIdx.y) * gridDim.x * capacity;
+  const int64_t lists = static_cast<int64_t>(blockIdx.y) * chunks * capacity;
   const Kept mine = {kept.codes + lists, kept.entries + lists, kept.done + 2 * row};
   const int64_t chosen = TopByChunks(
-      blocks, capacity, mine, &shared,
-      [&](int first) { return LoadBlocks(codes, first, blocks, visible); },
-      [&](int place, int i) { out[place] = i; });
+      blocks, capacity, chunk, mine, shared,
+      [&](int first) { return LoadBlocks(codes, first, blocks); },
+      [&](int first, int i) { return first + i; }, out);
   if (chosen >= 0 && threadIdx.x == 0) sets.count[row] = chosen;
+}
+
+// Grid: chunks of the selection, then those of the candidates, if any; rows of the pass.
+static __global__ void __launch_bounds__(kChunkThreads)
+    FastSelectKernel(ScoreJob job, Kept selected, int chunks, CandidateSets sets, Kept candidates) {
+  __shared__ ChunkShared shared;
+  WaitForEarlier();
+  const int chunk = static_cast<int>(blockIdx.x);
+  if (chunk < chunks) return SelectChunk(job, selected, chunk, chunks, &shared);
+  CandidatesChunk(job, sets, candidates, chunk - chunks, static_cast<int>(gridDim.x) - chunks,
+                  &shared);
 }
 
 // Whether the call is what these kernels are made for: rows of keys lie in runs of eight that bulk
 // copies can take.
 inline bool FastSelects(const IndexSelectParams& p, const Queue& queue) {
   if (p.heads != kFastHeads || p.width != kFastWidth || p.topk > kChunkCodes) return false;
+  if (p.query_format != RowFormat::kFp4E8M0) return false;
   if (p.restrict_to != nullptr && p.restrict_to->block_size != kRunKeys) return false;
   if (p.make_candidates != nullptr &&
       (p.make_candidates->block_size != kRunKeys || p.make_candidates->capacity > kChunkCodes)) {
@@ -343,11 +351,21 @@ inline bool FastSelects(const IndexSelectParams& p, const Queue& queue) {
          reinterpret_cast<uintptr_t>(keys.pool) % 16 == 0;
 }
 
+inline constexpr int kQueryCodeBytes = kFastHeads * kFastWidth;  // of a row
+inline constexpr int kWeightWords = kFastHeads / 2;
+
+// Queries of all rows of a call as the kernels of index_codes.cuh read them.
+struct QueryCodes {
+  uint8_t* codes = nullptr;     // [rows, kQueryCodeBytes]: B of the products
+  uint32_t* weights = nullptr;  // [rows, kWeightWords]: pairs of bf16
+};
+
 // Scratch of a pass.
 struct FastScratch {
   uint16_t* codes = nullptr;
   uint64_t* done = nullptr;  // [rows of the call] pairs of counters: of selections, of candidates
   Kept selected, candidates;
+  QueryCodes queries;  // of the call
 };
 
 inline int64_t ChunksOf(int64_t n) {
@@ -373,6 +391,8 @@ inline int64_t LayOut(const IndexSelectParams& p, int64_t rows, int64_t stride, 
   const bool makes = p.make_candidates != nullptr;
   out->candidates = keep(stride / kRunKeys, makes ? p.make_candidates->capacity : 0);
   out->done = reinterpret_cast<uint64_t*>(take(p.rows * 8));
+  out->queries.codes = reinterpret_cast<uint8_t*>(take(p.rows * kQueryCodeBytes));
+  out->queries.weights = reinterpret_cast<uint32_t*>(take(p.rows * kWeightWords * 4));
   out->selected.done = reinterpret_cast<unsigned*>(out->done);
   out->candidates.done = out->selected.done + 1;
   return used;
@@ -381,12 +401,21 @@ inline int64_t LayOut(const IndexSelectParams& p, int64_t rows, int64_t stride, 
 // Runs of about as many units of kKeys keys as give the device's `resident` groups their share.
 template <int kKeys>
 int64_t UnitsEach(const ScoreJob& job, int64_t tiles, int64_t resident, int64_t least,
-                  int64_t* units) {
-  constexpr int64_t kMost = 64;
+                  int64_t* units, int64_t most = 64) {
   int64_t entries = job.stride;
   if (job.blocks != nullptr) entries = std::min(entries, job.capacity * kRunKeys);
   *units = base::CeilDiv<int64_t>(entries, kKeys);
-  return std::clamp(base::CeilDiv<int64_t>(*units * tiles, resident), least, kMost);
+  return std::clamp(base::CeilDiv<int64_t>(*units * tiles, resident), least, most);
+}
+
+inline void LaunchSelections(const ScoreJob& job, int64_t rows, const CandidateSets* sets,
+                             const FastScratch& scratch, Queue* queue) {
+  const int64_t chunks = ChunksOf(job.stride);
+  const int64_t more = sets != nullptr ? ChunksOf(job.stride / kRunKeys) : 0;
+  const dim3 grid(Count(chunks + more), Count(rows));
+  LaunchEarly(queue, FastSelectKernel, grid, kChunkThreads, 0, job, scratch.selected,
+              static_cast<int>(chunks), sets != nullptr ? *sets : CandidateSets{},
+              scratch.candidates);
 }
 
 inline void LaunchFastScores(const ScoreJob& job, int64_t rows, Queue* queue) {

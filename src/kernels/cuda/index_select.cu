@@ -7,8 +7,8 @@
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/fragments.cuh"
+#include "kernels/cuda/index_call.cuh"
 #include "kernels/cuda/index_job.cuh"
-#include "kernels/cuda/index_wide.cuh"
 #include "kernels/cuda/top_entries.cuh"
 
 namespace thalweg::kernels::cuda {

@@ -120,6 +120,64 @@ TEST(ReleasedShapes, SelectionsAreThoseOfTheReference) {
   }
 }
 
+std::vector<uint16_t> Bits(const std::vector<BF16>& x) {
+  std::vector<uint16_t> bits;
+  for (const BF16 value : x) bits.push_back(value.bits);
+  return bits;
+}
+
+// Groups of a query, and of a key, that are up to 2^12 apart; inside given candidates, too.
+TEST(ReleasedShapes, SelectionsHoldWhereScalesAreApart) {
+  constexpr int64_t kRowCount = 12, kCapacity = 100, kGroups = kIndexWidth / 32;
+  const base::ThreadTeam team(8);
+  IndexBatch batch(kRowCount, 4096);
+  for (size_t i = 0; i < batch.query.size(); ++i) {
+    const auto group = static_cast<int>(i / 32 % kGroups), head = static_cast<int>(i / kIndexWidth);
+    const float x = tensor::ToFloat(batch.query[i]);
+    batch.query[i] = tensor::ToBF16(std::ldexp(x, -4 * ((group + head) % 4)));
+  }
+  const int64_t row_bytes = tensor::RowBytes(RowFormat::kFp4E8M0, kIndexWidth);
+  for (int64_t r = 0; r < 4096; ++r) {
+    for (int64_t g = 0; g < kGroups; ++g) {
+      auto& scale = batch.keys[static_cast<size_t>(r * row_bytes + kIndexWidth / 2 + g)];
+      scale = static_cast<uint8_t>(scale + (r * 7 + g * 3) % 9 - 4);
+    }
+  }
+  std::vector<int32_t> blocks;
+  for (int64_t i = 0; i < kRowCount * kCapacity; ++i) {
+    blocks.push_back(static_cast<int32_t>(i % kCapacity * 5 + i / kCapacity % 5));
+  }
+  std::vector<int64_t> counts(kRowCount, kCapacity);
+  counts[3] = -1;  // everything
+  counts[5] = 1;
+  CandidateSets wanted = {blocks.data(), counts.data(), kCapacity, 8};
+  Array<int32_t> device_blocks(blocks);
+  Array<int64_t> device_counts(counts);
+  CandidateSets made = {device_blocks, device_counts, kCapacity, 8};
+  for (const bool inside : {false, true}) {
+    std::vector<int32_t> want(static_cast<size_t>(kRowCount * kTopk));
+    std::vector<BF16> query = batch.query, weight = batch.weight;
+    IndexSelectParams p =
+        batch.Params(&team, query.data(), weight.data(), batch.keys.data(), want.data());
+    if (inside) p.restrict_to = &wanted;
+    ReferenceOps().index_select(p);
+    Array<BF16> q(batch.query), w(batch.weight);
+    Array<uint8_t> keys(batch.keys);
+    Array<int32_t> got(kRowCount * kTopk);
+    p = batch.Params(nullptr, q, w, keys, got);
+    if (inside) p.restrict_to = &made;
+    cuda::CudaOps().index_select(p);
+    ASSERT_TRUE(Device().synchronize({}).ok());
+    const std::vector<int32_t> chosen = got.Get();
+    EXPECT_EQ(std::count(chosen.begin(), chosen.end(), -1),
+              std::count(want.begin(), want.end(), -1));
+    EXPECT_GE(Shared(want, chosen, kTopk) + std::count(want.begin(), want.end(), -1),
+              kRowCount * kTopk - 12);
+    EXPECT_EQ(Bits(q.Get()), Bits(query));  // rotated and quantised
+    EXPECT_EQ(Bits(w.Get()), Bits(weight));
+  }
+}
+
 TEST(ReleasedShapes, SelectionsOfARowAreTheSameAlone) {
   constexpr int64_t kRowCount = 12, kCapacity = 512;
   IndexBatch batch(kRowCount, 20032);
