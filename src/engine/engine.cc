@@ -214,9 +214,18 @@ int64_t Engine::Drain(bool abandon) {
   return static_cast<int64_t>(metrics().cancelled - before);
 }
 
+static ContextMetrics MetricsOf(const model::ContextCounts& counts) {
+  return {.steps = static_cast<uint64_t>(counts.steps),
+          .shared_rows = static_cast<uint64_t>(counts.shared_rows),
+          .own_rows = static_cast<uint64_t>(counts.rows),
+          .bytes = static_cast<uint64_t>(counts.bytes)};
+}
+
 Metrics Engine::metrics() const {
   Metrics metrics = state_->telemetry.Snapshot(state_->clock.Now());
   metrics.constraints = state_->constraints.metrics();
+  if (state_->parts.context != nullptr)
+    metrics.context = MetricsOf(state_->parts.context->counts());
   return metrics;
 }
 

@@ -41,6 +41,14 @@ struct StepRows {
   void Add(int64_t count);
 };
 
+// Of prompts whose rows rank 0 shares with others (--context-ranks).
+struct ContextMetrics {
+  uint64_t steps = 0;        // in which rows were shared
+  uint64_t shared_rows = 0;  // of all ranks of rank 0's group, in those steps
+  uint64_t own_rows = 0;     // that rank 0 ran of them
+  uint64_t bytes = 0;        // that it sent
+};
+
 // Counters since the start; all but the last groups only grow.
 struct Metrics {
   uint64_t requests = 0, finished = 0, cancelled = 0, failed = 0;
@@ -52,6 +60,7 @@ struct Metrics {
   double idle_seconds = 0;      // executor without a plan while requests were under way
   double elapsed_seconds = 0;
   ConstraintMetrics constraints = {};
+  ContextMetrics context = {};
   sched::SchedulerStats scheduler = {};
 };
 

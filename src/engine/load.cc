@@ -150,6 +150,7 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   parts->team = std::move(rank.team);
   parts->timed_ops = std::move(rank.timed_ops);
   parts->experts = std::move(rank.experts);
+  parts->context = std::move(rank.context);
   parts->executor = std::move(rank.executor);
   if (parts->ranks == nullptr) return {};
   parts->scheduler.ranks = parts->ranks->group()->size();

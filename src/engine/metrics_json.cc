@@ -45,6 +45,15 @@ base::Json ConstraintsJson(const ConstraintMetrics& c) {
   return json;
 }
 
+base::Json ContextJson(const ContextMetrics& c) {
+  base::Json json;
+  json["steps"] = c.steps;
+  json["shared_rows"] = c.shared_rows;
+  json["own_rows"] = c.own_rows;
+  json["bytes"] = c.bytes;
+  return json;
+}
+
 }  // namespace
 
 std::string ToJson(const Metrics& m) {
@@ -63,6 +72,7 @@ std::string ToJson(const Metrics& m) {
   json["idle_seconds"] = m.idle_seconds;
   json["elapsed_seconds"] = m.elapsed_seconds;
   json["constraints"] = ConstraintsJson(m.constraints);
+  json["context"] = ContextJson(m.context);
   json["scheduler"] = SchedulerJson(m.scheduler);
   return json.dump();
 }

@@ -250,6 +250,13 @@ std::vector<OptionRow> EngineOptions::RankRows() {
        .fallback = "1",
        .least = 1,
        .most = 256},
+      {.name = "context-ranks",
+       .kind = OptionKind::kInteger,
+       .help = "ranks that share the rows of long prompts, consecutive ones; each has room for the "
+               "compressed rows of all of them (docs/ranks.md)",
+       .fallback = "1",
+       .least = 1,
+       .most = 4096},
       {.name = "expert-placement",
        .help = "where experts lie, a file of thalweg inspect experts --save; default: in order",
        .value_name = "FILE"},

@@ -105,6 +105,7 @@ void ReadStructured(const OptionValues& values, EngineOptions* o) {
 
 void ReadRanks(const OptionValues& values, EngineOptions* o) {
   o->ranks = values.Integer("ranks");
+  o->context_ranks = values.Integer("context-ranks");
   o->expert_placement = values.Text("expert-placement");
   o->expert_spare = values.Integer("expert-spare");
 }
@@ -175,6 +176,7 @@ void WriteStructured(const EngineOptions& o, OptionValues* values) {
 
 void WriteRanks(const EngineOptions& o, OptionValues* values) {
   SetNumber("ranks", o.ranks, values);
+  SetNumber("context-ranks", o.context_ranks, values);
   SetText("expert-placement", o.expert_placement, values);
   SetNumber("expert-spare", o.expert_spare, values);
 }

@@ -52,6 +52,7 @@ struct EngineOptions {
   bool forced_drafts = true;  // text that a constraint forces is drafted, with draft_tokens 0 too
 
   int64_t ranks = 1;                  // threads of this process, each a rank
+  int64_t context_ranks = 1;          // of a group that shares the rows of long prompts
   std::string expert_placement = {};  // file of a placement; empty: experts in order
   int64_t expert_spare = 0;           // slots for replicas on each rank
 

@@ -30,6 +30,7 @@ model::ModelOptions ModelOptionsOf(const EngineOptions& options) {
   model.max_sequences = options.max_sequences;
   model.repack = options.repack;
   model.graphs = options.graphs;
+  model.context_ranks = options.context_ranks;
   return model;
 }
 
@@ -54,6 +55,26 @@ Status AddExperts(const EngineOptions& options, const checkpoint::Config& config
   if (group == nullptr) return {};
   TW_ASSIGN(parallel::Placement placement, FirstPlacement(options, config, group->size()));
   TW_ASSIGN(rank->experts, model::ExpertParallel::Make(group, std::move(placement)));
+  return {};
+}
+
+// The ranks that this one shares the rows of prompts with: consecutive ones (parallel/mesh.h).
+Status AddContext(const EngineOptions& options, comm::Communicator* group, RankModel* rank,
+                  model::ModelOptions* model) {
+  const int ranks = group == nullptr ? 1 : group->size();
+  if (options.context_ranks > ranks)
+    return base::InvalidArgument(fmt::format(
+        "--context-ranks {} of {} ranks: as many at most; --ranks or mpirun starts more",
+        options.context_ranks, ranks));
+  if (options.context_ranks == 1) return {};
+  TW_ASSIGN(const parallel::Mesh mesh,
+            parallel::Mesh::Make({ranks, static_cast<int>(options.context_ranks)}));
+  const parallel::Group own = mesh.AttentionGroupOf(group->rank());
+  model->context_ranks = own.size;
+  if (group->rank() == 0) spdlog::info("{}", mesh.Describe());
+  if (own.size == 1) return {};
+  TW_ASSIGN(rank->context, model::ContextParallel::Make(group, own));
+  model->context_parallel = rank->context.get();
   return {};
 }
 
@@ -114,6 +135,7 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
   model.ops = ops;
   model.team = rank.team.get();
   model.expert_parallel = rank.experts.get();
+  TW_TRY(AddContext(options, group, &rank, &model));
   const bool first = group == nullptr || group->rank() == 0;
   if (first && !options.trace_file.empty()) {
     TW_ASSIGN(rank.timed_ops, exec::TimedOps::Make(*ops));

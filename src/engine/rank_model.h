@@ -10,6 +10,7 @@
 #include "engine/sizes.h"
 #include "exec/model_executor.h"
 #include "exec/timed_ops.h"
+#include "model/context_parallel.h"
 #include "model/expert_parallel.h"
 
 namespace thalweg::engine {
@@ -18,6 +19,7 @@ struct RankModel {
   std::unique_ptr<base::ThreadTeam> team = {};
   std::unique_ptr<exec::TimedOps> timed_ops = {};       // with a trace
   std::unique_ptr<model::ExpertParallel> experts = {};  // null: one rank
+  std::unique_ptr<model::ContextParallel> context = {};  // null: prompts are not shared
   std::unique_ptr<exec::ModelExecutor> executor = {};
 };
 

@@ -376,10 +376,13 @@ void ModelExecutor::Execute(const StepPlan& plan, StepResult* result) {
   result->execute_seconds = Now() - begin;
 }
 
-// Ranks that share experts go through every step together, with rows or without.
+// Ranks that share experts, or the rows of prompts, go through every step together, with rows or
+// without.
 Status ModelExecutor::RunForward() {
   if (!chunks_.empty()) return model_->Step(chunks_, &output_);
-  return model_->options().expert_parallel != nullptr ? model_->Idle() : Status();
+  const model::ModelOptions& options = model_->options();
+  const bool alone = options.expert_parallel == nullptr && options.context_parallel == nullptr;
+  return alone ? Status() : model_->Idle();
 }
 
 void ModelExecutor::ExecuteWhole(const StepPlan& plan, StepResult* result) {

@@ -316,8 +316,17 @@ std::unique_ptr<ContextStep> ContextParallel::Begin(Run& run, std::span<const Ch
   return nullptr;
 }
 
+ContextCounts ContextParallel::counts() const {
+  const std::lock_guard lock(mutex_);
+  return told_;
+}
+
 void ContextParallel::Commit(kvpool::Pool& pool, const ContextStep* step) {
   if (step == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    told_ = counts_;
+  }
   for (const SharedSequence& q : step->sequences_) {
     const bool own = q.owner == place();
     if (!own) pool.Commit(q.id, q.end);

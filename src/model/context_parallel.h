@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -56,7 +57,8 @@ class ContextParallel {
 
   int64_t size() const { return group_.size; }
   const Status& status() const { return status_; }
-  const ContextCounts& counts() const { return counts_; }
+  // As of the last step; any thread may ask.
+  ContextCounts counts() const;
 
   // What a rank says before a step: fixed in length.
   struct Offer {
@@ -112,6 +114,8 @@ class ContextParallel {
   parallel::Group group_;
   ContextOptions options_;
   ContextCounts counts_;
+  mutable std::mutex mutex_;  // of what `counts` tells
+  ContextCounts told_;
   Status status_;
   int64_t step_ = 0;
   std::array<Copy, kContextCopies> copies_;

@@ -44,6 +44,7 @@ constexpr std::array<std::string_view, 25> kWithoutEffect = {"model-dir",
                                                              "so-threads",
                                                              "ranks",
                                                              "expert-placement",
+                                                             "context-ranks",
                                                              "expert-spare"};
 
 std::string_view TextOf(std::span<const std::byte> bytes) {

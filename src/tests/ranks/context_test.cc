@@ -433,7 +433,7 @@ TEST(ContextParallel, WorkOfEightRanksIsEqualWithin3Percent) {
   comm::RunRanks(8, [&](comm::Communicator& comm) {
     Rank rank(checkpoint, Fast(), {.ranks = 8, .max_rows = 1024}, &comm);
     script(rank);
-    const model::ContextCounts& counts = rank.context()->counts();
+    const model::ContextCounts counts = rank.context()->counts();
     EXPECT_EQ(counts.shared_rows, 2048);
     work[static_cast<size_t>(comm.rank())] = static_cast<double>(counts.work);
   });

@@ -83,6 +83,32 @@ TEST(EngineRanks, MostOfThemIdle) {
   ExpectSame(Expected(), RunEach(*engine, SomeRequests()));
 }
 
+// Prompts' rows over groups of ranks, whole ones and those that are left, beside experts over all.
+TEST(EngineRanks, PromptsOverSeveralRanks) {
+  for (const auto& [ranks, context] :
+       {std::pair<int64_t, int64_t>{2, 2}, {3, 3}, {3, 2}, {4, 2}, {8, 8}}) {
+    SCOPED_TRACE(ranks * 10 + context);
+    engine::EngineOptions options = Options(ranks);
+    options.context_ranks = context;
+    Check(options);
+    const auto engine = LoadEngine(options);
+    ExpectSame(Expected(), RunEach(*engine, SomeRequests()));
+    const engine::ContextMetrics metrics = engine->metrics().context;
+    EXPECT_GT(metrics.shared_rows, 500u);
+    EXPECT_LT(metrics.own_rows, metrics.shared_rows * 2 / static_cast<uint64_t>(context) + 100);
+  }
+}
+
+TEST(EngineRanks, MoreRanksForAPromptThanThereAreAreRefused) {
+  engine::EngineOptions options = Options(2);
+  options.context_ranks = 3;
+  EXPECT_EQ(engine::Engine::Load(options).status().message(),
+            "--context-ranks 3 of 2 ranks: as many at most; --ranks or mpirun starts more");
+  options = Options(1);
+  options.context_ranks = 2;
+  EXPECT_EQ(engine::Engine::Load(options).status().code(), base::Code::kInvalidArgument);
+}
+
 TEST(EngineRanks, CopiesOfExperts) {
   engine::EngineOptions options = Options(3);
   options.expert_spare = 3;
