@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/check.h"
+#include "kernels/cuda/chosen_device.h"
 #include "kernels/cuda/queue.h"
 
 namespace thalweg::kernels::cuda {
@@ -14,6 +15,7 @@ using tensor::Stream;
 constexpr int kLeastMajor = 9;  // Hopper: what the kernels are compiled for
 
 void* Allocate(int64_t bytes) {
+  EnterOwnDevice();
   void* memory = nullptr;
   const auto size = static_cast<size_t>(bytes);
   if (cudaMalloc(&memory, size) != cudaSuccess) {
@@ -31,6 +33,7 @@ void* Allocate(int64_t bytes) {
 void Release(void* memory) { cudaFree(memory); }
 
 int64_t FreeBytes() {
+  EnterOwnDevice();
   size_t free = 0, total = 0;
   return cudaMemGetInfo(&free, &total) == cudaSuccess ? static_cast<int64_t>(free) : 0;
 }

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 
+#include "kernels/cuda/chosen_device.h"
 #include "kernels/cuda/launch_early.cuh"
 #include "kernels/cuda/product_ring.cuh"
 
@@ -61,6 +64,20 @@ int ResidentBlocks(Queue* queue, Kernel* kernel, int threads, int bytes) {
                                                             static_cast<size_t>(bytes)));
   return std::max(blocks, 1) * MultiprocessorCount();
 }
+
+// ResidentBlocks of one kernel, asked once on each device: what a kernel may use is the device's.
+class OncePerDevice {
+ public:
+  template <typename Kernel>
+  int Of(Queue* queue, Kernel* kernel, int threads, int bytes) {
+    std::atomic<int>& known = blocks_[static_cast<size_t>(queue->device())];
+    if (known == 0) known = ResidentBlocks(queue, kernel, threads, bytes);
+    return known;
+  }
+
+ private:
+  std::array<std::atomic<int>, kMostDevices> blocks_ = {};
+};
 
 template <typename S>
 inline constexpr bool kIsFew = false;
@@ -132,7 +149,8 @@ void LaunchProduct(Queue* queue, const Op& op, int64_t tiles, int ranks) {
     static_assert(kOperand == Operand::kUnits);
     const auto kernel = RingKernel<Op, S>;
     constexpr int kBytes = RingLayout<S>::kBytes;
-    static const int resident = ResidentBlocks(queue, kernel, S::kThreads, kBytes);
+    static OncePerDevice once;
+    const int resident = once.Of(queue, kernel, S::kThreads, kBytes);
     const int cluster = tiles < MultiprocessorCount() ? ranks : 1;
     const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
     LaunchOn(queue, kernel, op, clusters, {cluster, Op::kStartsEarly || S::kWide}, S::kThreads,
@@ -140,7 +158,8 @@ void LaunchProduct(Queue* queue, const Op& op, int64_t tiles, int ranks) {
   } else if constexpr (kIsFew<S>) {
     static_assert(kOperand == Operand::kUnits);
     const auto kernel = FewKernel<Op, S>;
-    static const int resident = ResidentBlocks(queue, kernel, S::kThreads, kFewBytes<S>);
+    static OncePerDevice once;
+    const int resident = once.Of(queue, kernel, S::kThreads, kFewBytes<S>);
     // A cluster where tiles alone would leave multiprocessors without work.
     const int cluster = tiles < 2 * MultiprocessorCount() ? ranks : 1;
     const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
@@ -149,7 +168,8 @@ void LaunchProduct(Queue* queue, const Op& op, int64_t tiles, int ranks) {
   } else {
     const auto kernel = ProductKernel<Op, S, kOperand>;
     constexpr int kBytes = Layout<S, kOperand>::kBytes;
-    static const int resident = ResidentBlocks(queue, kernel, S::kThreads, kBytes);
+    static OncePerDevice once;
+    const int resident = once.Of(queue, kernel, S::kThreads, kBytes);
     LaunchOn(queue, kernel, op, std::min<int64_t>(tiles, resident), {}, S::kThreads, kBytes, ranks);
   }
 }

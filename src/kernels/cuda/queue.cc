@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
 #include "base/math.h"
+#include "kernels/cuda/chosen_device.h"
 #include "kernels/cuda/row_jobs.h"
 
 namespace thalweg::kernels::cuda {
@@ -20,7 +22,7 @@ constexpr int64_t kSmallBytes = 256 << 10;
 
 }  // namespace
 
-Queue::Queue() : held_(std::make_unique<HeldJobs>()) {
+Queue::Queue() : device_(EnterOwnDevice()), held_(std::make_unique<HeldJobs>()) {
   Note(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   Note(cudaMalloc(reinterpret_cast<void**>(&readers_), sizeof(unsigned)));
   Note(cudaMemset(readers_, 0, sizeof(unsigned)));
@@ -33,6 +35,7 @@ Queue::Queue() : held_(std::make_unique<HeldJobs>()) {
 }
 
 Queue::~Queue() {
+  EnterDevice(device_);
   Synchronize();
   for (const Chunk& chunk : chunks_) {
     for (char* host : chunk.host) cudaFreeHost(host);
@@ -275,9 +278,25 @@ cudaError_t Queue::Synchronize() {
   return std::exchange(error_, cudaSuccess);
 }
 
+namespace {
+
+// One for each device, for the life of the process.
+Queue& SharedQueue(int device) {
+  static std::mutex mutex;
+  static std::array<std::unique_ptr<Queue>, kMostDevices> shared;
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<Queue>& queue = shared[static_cast<size_t>(device)];
+  if (queue == nullptr) queue = std::make_unique<Queue>();
+  return *queue;
+}
+
+}  // namespace
+
 Queue& QueueOf(const tensor::Stream& stream) {
-  static Queue shared;
-  return stream.device != nullptr ? *static_cast<Queue*>(stream.device) : shared;
+  if (stream.device == nullptr) return SharedQueue(EnterOwnDevice());
+  auto& queue = *static_cast<Queue*>(stream.device);
+  EnterDevice(queue.device());
+  return queue;
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -32,6 +32,9 @@ class Queue {
   Queue(const Queue&) = delete;
   Queue& operator=(const Queue&) = delete;
 
+  // The device that it was opened on.
+  int device() const { return device_; }
+
   // For the launch of a kernel, once each: lists made before are on their way ahead of it.
   cudaStream_t stream();
   // For copies and events: no kernel is counted.
@@ -124,6 +127,7 @@ class Queue {
   void ResetLists();
   int64_t ListBytes() const;
 
+  const int device_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<HeldJobs> held_;
   bool keeps_held_ = false;
@@ -156,7 +160,8 @@ class BesideHeld {
   Queue& queue_;
 };
 
-// The queue of a stream: its own, or one that all streams without a queue share.
+// The queue of a stream: its own, or one that all streams without a queue share on this thread's
+// device. The thread is on the queue's device then.
 Queue& QueueOf(const tensor::Stream& stream);
 
 }  // namespace thalweg::kernels::cuda
