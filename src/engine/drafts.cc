@@ -41,13 +41,15 @@ std::string HardwareOf(const model::Model& model) {
 std::string OptionsOf(const EngineOptions& options, std::string_view identity,
                       const model::Model& model) {
   const model::ModelOptions& o = model.options();
-  return fmt::format("{} packed {} sequences {} rows {} drafts {}", identity,
-                     model.packed_bytes() > 0, o.max_sequences, o.max_rows, options.draft_tokens);
+  return fmt::format("{} packed {} sequences {} rows {} drafts {}{}", identity,
+                     model.packed_bytes() > 0, o.max_sequences, o.max_rows, options.draft_tokens,
+                     options.draft_varlen ? " by confidence" : "");
 }
 
 Result<spec::CostProfile> Measure(const EngineOptions& options, const std::string& hardware,
                                   const std::string& what, model::Model* model) {
-  TW_ASSIGN(spec::CostProfile profile, exec::MeasureCosts(model, options.draft_tokens));
+  TW_ASSIGN(spec::CostProfile profile,
+            exec::MeasureCosts(model, options.draft_tokens, options.draft_varlen));
   profile.hardware = hardware;
   profile.options = what;
   return profile;

@@ -17,7 +17,8 @@ using Clock = std::chrono::steady_clock;
 
 class Meter {
  public:
-  Meter(model::Model* model, int64_t drafts) : model_(*model), drafts_(drafts) {}
+  Meter(model::Model* model, int64_t drafts, bool waits)
+      : model_(*model), drafts_(drafts), waits_(waits) {}
 
   // Seconds of a step whose rows the sequences share evenly.
   Result<double> Step(const spec::CostPoint& p) {
@@ -69,12 +70,15 @@ class Meter {
     return seconds / kBurst;
   }
 
+  // Where lengths depend on confidences a step behind drafts is made when they are there.
   Status Burst(int64_t rows, bool draft) {
+    const int64_t ahead = draft && waits_ ? 0 : 1;
     for (int64_t i = 0; i < kBurst; ++i) {
       TW_TRY(LaunchOne(rows, draft));
-      if (i > 0) TW_TRY(CollectOne());
+      if (i >= ahead) TW_TRY(CollectOne());
+      if (ahead == 0 && model_.HasDrafts()) TW_TRY(model_.CollectDrafts(&launched_));
     }
-    TW_TRY(CollectOne());
+    if (ahead > 0) TW_TRY(CollectOne());
     return model_.HasDrafts() ? model_.CollectDrafts(&launched_) : Status();
   }
 
@@ -158,6 +162,7 @@ class Meter {
 
   model::Model& model_;
   const int64_t drafts_;
+  const bool waits_;  // for confidences
   std::vector<kvpool::SequenceId> open_;
   std::vector<int32_t> tokens_;
   std::vector<model::Chunk> chunks_;
@@ -172,8 +177,8 @@ class Meter {
 
 // Each sequence that is measured needs two blocks, a full step its rows and one block more for
 // each: what the pool has no room for is not measured.
-Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts) {
-  Meter meter(model, drafts);
+Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts, bool variable) {
+  Meter meter(model, drafts, variable);
   const model::ModelOptions& o = model->options();
   const int64_t blocks = model->pool().blocks();
   const int64_t sequences = std::max<int64_t>(1, std::min(o.max_sequences, blocks / 4));

@@ -11,7 +11,9 @@ namespace thalweg::exec {
 
 // spec::MeasureCosts over sequences of its own, with logits of every row that could be verified and
 // the best of each found. The pool must be unused, and is left so. The profile's hardware and
-// options are the caller's to fill. Errors: what Model::Step refuses.
-Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts);
+// options are the caller's to fill. `variable`: lengths depend on confidences, so that a device has
+// nothing to run until the host has seen those of the drafts before. Errors: what Model::Step
+// refuses.
+Result<spec::CostProfile> MeasureCosts(model::Model* model, int64_t drafts, bool variable = false);
 
 }  // namespace thalweg::exec

@@ -12,7 +12,9 @@ void Scheduler::State::Advance(const step::StepResult& result, const ResultPart&
   const PlanInFlight& oldest = flight[flight_begin];
   TW_CHECK_EQ(part.number, oldest.number);
   if (result.status.ok()) TW_CHECK_EQ(part.count, oldest.rows.size());
+  const uint64_t drafted = counters.drafted;
   for (size_t i = 0; i < oldest.rows.size(); ++i) Retire(oldest.rows[i], result, part.first + i);
+  draftless = counters.drafted == drafted ? draftless + 1 : 0;
   flight_begin = (flight_begin + 1) % flight.size();
   --flight_count;
   for (Event& event : pending_events) events->push_back(std::move(event));

@@ -93,5 +93,28 @@ TEST_P(Drafts, OfForcedTextAreThoseOfConstrainedSequences) {
   bench.ExpectNaive();
 }
 
+// Where no draft runs, prompts have the rows that drafts would be given: as many plans as without.
+TEST(DraftsThatStopped, LeaveTheirRowsToPrompts) {
+  const auto plans_with = [](int64_t draft_tokens, bool run) {
+    SchedulerOptions o = WithDrafts(0);
+    o.draft_tokens = draft_tokens;
+    o.max_rows = 64;
+    Bench bench(o);
+    bench.device.set_runs_drafts(run);
+    for (uint64_t i = 1; i <= 7; ++i) bench.Submit(MakeRequest(i, 10, 400));
+    while (bench.scheduler.stats().plans < 50 && (bench.Plan() || bench.Advance())) {
+    }
+    const uint64_t before = bench.scheduler.stats().plans;
+    bench.Submit(MakeRequest(9, 1000, 1));
+    while (!bench.outcomes.contains(9) || bench.outcomes[9].tokens.empty())
+      if (!bench.Plan() && !bench.Advance()) break;
+    return bench.scheduler.stats().plans - before;
+  };
+  const uint64_t without = plans_with(0, false), stopped = plans_with(5, false);
+  EXPECT_GE(stopped, without);
+  EXPECT_LE(stopped, without + 3);
+  EXPECT_GT(plans_with(5, true), stopped);
+}
+
 }  // namespace
 }  // namespace thalweg::sched

@@ -156,6 +156,7 @@ void Device::RunDrafts(Slot* slot, const step::SequenceRows& rows, step::StepRes
   TW_CHECK_LE(rows.start, slot->next);
   int64_t count = std::min<int64_t>(rows.count, slot->start.end_tokens - 1 - slot->next);
   if (rows.save_at > slot->next) count = std::min(count, rows.save_at - slot->next);
+  if (!runs_drafts_) count = std::min<int64_t>(count, 1);
   bool right = true;
   int32_t token = slot->newest;
   const int64_t first = slot->next;

@@ -27,6 +27,8 @@ class Device {
   // With `fail` the step fails as a whole: it closes and begins, and runs nothing. Whatever is
   // planned for its sequences afterwards runs on nothing.
   step::StepResult Execute(const step::StepPlan& plan, bool fail = false);
+  // Whether drafts that a plan has room for run; a rank may find that they do not pay.
+  void set_runs_drafts(bool runs) { runs_drafts_ = runs; }
   int64_t rows_run() const { return rows_run_; }
   static constexpr int64_t kSlack = 128;
 
@@ -72,6 +74,7 @@ class Device {
   std::vector<Slot> slots_;
   std::vector<Saved> saved_;
   int64_t rows_run_ = 0;
+  bool runs_drafts_ = true;
 };
 
 }  // namespace thalweg::sched

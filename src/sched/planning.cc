@@ -6,6 +6,12 @@
 #include "sched/state.h"
 
 namespace thalweg::sched {
+namespace {
+
+constexpr int64_t kDraftlessResults = 32;
+constexpr int64_t kPlansToARoom = 10;
+
+}  // namespace
 
 bool Scheduler::State::NextPlan(step::StepPlan* out) {
   if (static_cast<int64_t>(flight_count) > options.overlap_depth) return false;
@@ -42,39 +48,50 @@ int64_t Scheduler::State::PrefillsUnderWay() const {
   });
 }
 
+bool Scheduler::State::PromptsWantRows() const {
+  const bool may_begin =
+      !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != room_epoch;
+  return may_begin || PrefillsUnderWay() > 0;
+}
+
 void Scheduler::State::CompactRunning() { std::erase(running, nullptr); }
 
 // Decode rows come first. Only when they alone would fill the step while prompts are under way do
 // they leave them a quarter of it, every other plan. Drafts always leave them that.
 int64_t Scheduler::State::DecodeBudget() const {
-  const int64_t under_way = PrefillsUnderWay();
-  const int64_t decodes = static_cast<int64_t>(running.size()) - draining - under_way;
+  const int64_t decodes = static_cast<int64_t>(running.size()) - draining - PrefillsUnderWay();
   const int64_t share = std::max<int64_t>(1, options.max_rows / 4);
   const bool crowded = decodes > options.max_rows - share;
-  const bool may_begin =
-      !waiting.empty() && !free_slots.empty() && waiting.front()->blocked_at != room_epoch;
-  const bool wanted = under_way > 0 || may_begin;
+  const bool wanted = PromptsWantRows();
   if (wanted && crowded && next_number % 2 == 0) return options.max_rows - share;
-  if (!wanted || std::max(options.draft_tokens, options.forced_tokens) == 0)
-    return options.max_rows;
+  const int64_t draft_tokens = DraftsOfPlan();
+  if (!wanted || std::max(draft_tokens, options.forced_tokens) == 0) return options.max_rows;
   // Forced text is there now and then: prompts do not leave it more than a share of their own.
-  const int64_t drafts = options.draft_tokens > 0 ? options.max_rows : decodes + share;
+  const int64_t drafts = draft_tokens > 0 ? options.max_rows : decodes + share;
   return std::clamp(decodes, std::min(options.max_rows - share, drafts), options.max_rows);
 }
 
-int64_t Scheduler::State::MostDrafts(const Sequence& s) const {
-  if (!s.request.sampling.constrained) return options.draft_tokens;
-  return std::max(options.draft_tokens, options.forced_tokens);
+// Where drafting has stopped, rows that are kept for drafts would be rows that prompts wait for.
+// Now and then a plan has room for some all the same: a rank that tries drafts again finds it
+// within the steps of one try (spec::LoadGate).
+int64_t Scheduler::State::DraftsOfPlan() const {
+  const bool stopped = draftless >= kDraftlessResults && PromptsWantRows();
+  return stopped && next_number % kPlansToARoom != 0 ? 0 : options.draft_tokens;
+}
+
+int64_t Scheduler::State::MostDrafts(const Sequence& s, int64_t draft_tokens) const {
+  if (!s.request.sampling.constrained) return draft_tokens;
+  return std::max(draft_tokens, options.forced_tokens);
 }
 
 // What is left of the rows when each decoding sequence has one, shared by those that draft.
-int64_t Scheduler::State::DraftsEach(int64_t budget) const {
-  if (std::max(options.draft_tokens, options.forced_tokens) == 0) return 0;
+int64_t Scheduler::State::DraftsEach(int64_t budget, int64_t draft_tokens) const {
+  if (std::max(draft_tokens, options.forced_tokens) == 0) return 0;
   int64_t decodes = 0, drafting = 0;
   for (const Sequence* s : running) {
     if (s == nullptr || s->phase != Phase::kRunning || s->prefilling()) continue;
     ++decodes;
-    drafting += MostDrafts(*s) > 0 ? 1 : 0;
+    drafting += MostDrafts(*s, draft_tokens) > 0 ? 1 : 0;
   }
   return drafting > 0 ? std::max<int64_t>(0, budget - decodes) / drafting : 0;
 }
@@ -82,7 +99,8 @@ int64_t Scheduler::State::DraftsEach(int64_t budget) const {
 // Returns what is left of the budget. Those that found no place are the first of the next plan.
 int64_t Scheduler::State::PlanDecodes(int64_t budget) {
   const size_t count = running.size();
-  const int64_t drafts = DraftsEach(budget);
+  const int64_t draft_tokens = DraftsOfPlan();
+  const int64_t drafts = DraftsEach(budget, draft_tokens);
   if (decode_cursor >= count) decode_cursor = 0;
   size_t at = decode_cursor;
   for (size_t i = 0; i < count; ++i) {
@@ -93,7 +111,7 @@ int64_t Scheduler::State::PlanDecodes(int64_t budget) {
         decode_cursor = at;
         return 0;
       }
-      budget -= PlanDecode(s, std::min(1 + std::min(drafts, MostDrafts(*s)), budget));
+      budget -= PlanDecode(s, std::min(1 + std::min(drafts, MostDrafts(*s, draft_tokens)), budget));
     }
     at = at + 1 == count ? 0 : at + 1;
   }

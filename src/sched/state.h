@@ -61,8 +61,11 @@ struct Scheduler::State {
   bool NextPlan(step::StepPlan* plan);
   int64_t DecodeBudget() const;
   int64_t PrefillsUnderWay() const;
-  int64_t DraftsEach(int64_t budget) const;
-  int64_t MostDrafts(const Sequence& s) const;
+  int64_t DraftsEach(int64_t budget, int64_t draft_tokens) const;
+  bool PromptsWantRows() const;
+  int64_t DraftsOfPlan() const;
+  int64_t MostDrafts(const Sequence& s, int64_t draft_tokens) const;
+  int64_t MostDrafts(const Sequence& s) const { return MostDrafts(s, options.draft_tokens); }
   int64_t PlanDecodes(int64_t budget);
   int64_t PlanDecode(Sequence* s, int64_t most);
   int64_t PlanPrefills(int64_t budget);
@@ -151,6 +154,7 @@ struct Scheduler::State {
   PlanInFlight* record = nullptr;
   uint64_t arrivals = 0;
   uint64_t next_number = 1;
+  int64_t draftless = 0;            // results in a row in which no draft ran
   size_t decode_cursor = 0;         // whose turn it is when decode rows exceed the budget
   std::vector<Sequence*> prefills;  // scratch
   SchedulerStats counters = {};

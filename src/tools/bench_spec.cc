@@ -164,7 +164,8 @@ Status BenchSpecCommand(const base::OptionValues& values) {
       return base::Unsupported("this checkpoint has no draft module");
     if (drafts == 0) drafts = session.config().dspark_block_size;
     TW_ASSIGN(prompts, ReadPrompts(values, session));
-    TW_ASSIGN(figures.costs, exec::MeasureCosts(session.model.get(), drafts));
+    TW_ASSIGN(figures.costs,
+              exec::MeasureCosts(session.model.get(), drafts, values.Flag("mtp-varlen")));
   }
   {
     TW_ASSIGN(SessionOptions options, SessionOptions::From(values));

@@ -19,7 +19,7 @@ namespace thalweg::tools::bench {
 namespace {
 
 constexpr int64_t kMostRuleBatch = 4096;
-constexpr int64_t kLeastRuleRequests = 2;
+constexpr int64_t kLeastRuleRequests = 6;
 
 struct Rule {
   std::string_view name;
@@ -146,7 +146,8 @@ RuleFigures FiguresOf(const Record& record, const Rule& rule, const Asked& asked
 Status Compare(const Engines& engines, const Asked& asked, int64_t batch,
                const base::OptionValues& values, std::vector<RuleFigures>* figures) {
   const LoadOptions options{
-      .requests = values.OptionalInteger("requests").value_or(std::max(batch, kLeastRuleRequests)),
+      .requests =
+          values.OptionalInteger("requests").value_or(std::max(3 * batch, kLeastRuleRequests)),
       .concurrency = batch,
       .temperature = asked.temperature};
   std::array<Record, kRules.size()> records;
@@ -192,7 +193,8 @@ Status BenchSpecRulesCommand(const base::OptionValues& values) {
   TW_ASSIGN(const std::vector<int64_t> batches,
             ParseCounts(values.Text("batch"), "batch", kMostRuleBatch));
   const int64_t most = *std::max_element(batches.begin(), batches.end());
-  TW_ASSIGN(const std::vector<Asked> all, AllAsked(values, most * (1 + values.Integer("pairs"))));
+  TW_ASSIGN(const std::vector<Asked> all,
+            AllAsked(values, 3 * most * (1 + values.Integer("pairs"))));
   TW_ASSIGN(const Engines engines, OpenAll(values, most));
   std::vector<RuleFigures> figures;
   for (const Asked& asked : all) {
