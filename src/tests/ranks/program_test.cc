@@ -85,6 +85,21 @@ TEST(Program, TwoAndThreeProcessesWriteWhatOneDoes) {
   }
 }
 
+// Likewise where processes share the rows of prompts, and a last one is left over.
+TEST(Program, ProcessesThatShareThePromptsWriteWhatOneDoes) {
+  const std::string in = NewFile("in", Lines(9, 8));
+  const std::string alone = NewFile("out1", "");
+  EXPECT_EQ(Job(1, Batch(in, alone)).Wait(kLong).code, 0);
+  for (const int ranks : {2, 3}) {
+    const std::string out = NewFile("out", "");
+    std::vector<std::string> words = Batch(in, out);
+    words.insert(words.end(), {"--context-ranks", "2"});
+    const JobResult result = Job(ranks, words).Wait(kLong);
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_EQ(LinesOf(out), LinesOf(alone)) << ranks;
+  }
+}
+
 TEST(Program, MoreRanksThanExpertsSaySo) {
   const std::string in = NewFile("in", Lines(1, 1));
   const JobResult result = Job(17, Batch(in, NewFile("out", ""))).Wait(kLong);
