@@ -206,10 +206,6 @@ Status EngineOptions::CheckReplay(model::ReplayMode replay, std::optional<int64_
 Status EngineOptions::CheckRanks() const {
   if (ranks < 1) return base::InvalidArgument(fmt::format("--ranks is {}: at least 1", ranks));
   if (ranks == 1) return {};
-  if (backend != "cpu" && backend != "reference")
-    return base::Unsupported(fmt::format(
-        "--ranks {} with --backend {}: ranks share experts on the host's processors alone", ranks,
-        backend));
   if (pinning == base::Pinning::kOn)
     return base::InvalidArgument(fmt::format(
         "--pin on would put the threads of all {} --ranks on the same cores: leave it out, or "

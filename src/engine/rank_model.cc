@@ -7,8 +7,11 @@
 #include <utility>
 
 #include "base/machine.h"
+#include "base/math.h"
 #include "base/sha256.h"
 #include "engine/drafts.h"
+#include "engine/rank_process.h"
+#include "kernels/devices.h"
 
 namespace thalweg::engine {
 namespace {
@@ -48,6 +51,23 @@ EngineOptions DraftOptionsOf(const EngineOptions& options, bool alone) {
   spdlog::warn("several ranks do not measure what steps cost: whole blocks are drafted always");
   out.draft_costs = false;
   return out;
+}
+
+// Ranks of one host have a device each, as far as there are some, and share them beyond.
+Status ChooseDevice(const kernels::Ops& ops, const comm::Communicator* group) {
+  const int devices = kernels::DeviceCount(ops);
+  if (devices == 0 || group == nullptr) return {};
+  const RankProcess* process = RankProcess::Running();
+  const int here = process != nullptr ? process->rank_on_host() : group->rank();
+  spdlog::info("rank {} of {} works on device {} of {}", group->rank(), group->size(),
+               here % devices, devices);
+  return kernels::UseDevice(ops, here % devices, process != nullptr);
+}
+
+// Ranks that share the memory that is asked for.
+int SharersOf(const kernels::Ops& ops, int ranks) {
+  const int devices = kernels::DeviceCount(ops);
+  return devices == 0 ? ranks : base::CeilDiv(ranks, devices);
 }
 
 Status AddExperts(const EngineOptions& options, const checkpoint::Config& config,
@@ -102,7 +122,7 @@ Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config
   model::ModelOptions model = ModelOptionsOf(options);
   model.ops = &ops;
   const int64_t all = ops.memory->free_bytes();
-  const int64_t free_bytes = all < 0 ? all : all / ranks;
+  const int64_t free_bytes = all < 0 ? all : all / SharersOf(ops, ranks);
   TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
   LogSizes(sizes, free_bytes);
   return sizes;
@@ -129,6 +149,7 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
                            const Sizes& sizes, comm::Communicator* group, int ranks_here) {
   RankModel rank;
   TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
+  TW_TRY(ChooseDevice(*ops, group));
   rank.team = std::make_unique<base::ThreadTeam>(ThreadsOf(options, ranks_here), options.pinning);
   TW_TRY(AddExperts(options, checkpoint.config(), group, &rank));
   model::ModelOptions model = ModelOptionsOf(options);

@@ -28,6 +28,8 @@ class RankProcess {
 
   comm::Communicator& world() { return session_->world(); }
   int ranks_here() const { return session_->ranks_on_host(); }
+  // Place among the ranks of this host.
+  int rank_on_host() const { return session_->rank_on_host(); }
   bool leads() { return world().rank() == 0; }
   // Rank 0: whether an engine has told the others what to do.
   bool led() const { return led_; }

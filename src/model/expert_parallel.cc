@@ -65,17 +65,6 @@ void DecodeRow(const ExpertsParams& p, const std::byte* row, std::vector<float>*
   for (int64_t c = 0; c < p.hidden; ++c) out[c] = tensor::ToBF16((*wide)[static_cast<size_t>(c)]);
 }
 
-// The shared expert alone: out [rows, hidden].
-void RunShared(const kernels::Ops& ops, const ExpertsParams& p, std::vector<BF16>* out) {
-  out->resize(static_cast<size_t>(p.rows * p.hidden));
-  if (p.rows == 0) return;
-  ExpertsParams shared = p;
-  shared.topk = 0;
-  shared.experts = {};
-  shared.out = out->data();
-  ops.experts(shared);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<ExpertParallel>> ExpertParallel::Make(comm::Communicator* group,
@@ -107,6 +96,15 @@ Status ExpertParallel::Switch(parallel::Placement placement) {
   return {};
 }
 
+Status ExpertParallel::SwitchLayer(int layer, std::vector<int32_t> slots) {
+  TW_CHECK(Covers(layer));
+  TW_TRY(parallel::CheckPlacement({placement_.shape, {slots}}));
+  const auto l = static_cast<size_t>(layer);
+  placement_.layers[l] = std::move(slots);
+  tables_[l] = parallel::ReplicaTable(placement_.layers[l], placement_.shape.experts);
+  return {};
+}
+
 bool ExpertParallel::Holds(int layer, int64_t expert) const {
   const auto slots = tables_[static_cast<size_t>(layer)].Slots(expert);
   return std::any_of(slots.begin(), slots.end(), [this](int32_t slot) {
@@ -122,8 +120,26 @@ void ExpertParallel::Forget() {
 
 void ExpertParallel::Mix(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
   TW_CHECK(Covers(layer));
-  if (status_.ok()) status_ = Exchange(layer, ops, params);
-  if (!status_.ok()) std::fill_n(params.out, params.rows * params.hidden, BF16{});
+  const bool host = ops.memory->host;
+  const ExpertsParams rows = host ? params : device_.Fetch(ops, params);
+  if (status_.ok()) status_ = Exchange(layer, ops, rows);
+  if (!status_.ok()) std::fill_n(rows.out, rows.rows * rows.hidden, BF16{});
+  if (!host) device_.StoreOut(ops, params);
+}
+
+void ExpertParallel::RunOn(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
+  if (ops.memory->host) return ops.experts(params);
+  device_.Run(layer, ops, params);
+}
+
+void ExpertParallel::RunShared(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
+  shared_.resize(static_cast<size_t>(params.rows * params.hidden));
+  if (params.rows == 0) return;
+  ExpertsParams shared = params;
+  shared.topk = 0;
+  shared.experts = {};
+  shared.out = shared_.data();
+  RunOn(layer, ops, shared);
 }
 
 Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
@@ -134,7 +150,7 @@ Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const Expert
                              tables_[static_cast<size_t>(layer)], placement_.shape);
   Count(layer, params, plan);
   TW_TRY(SendCounts(layer, parallel::CountsOf(plan)));
-  TW_TRY(SendRows(plan, ops, params));
+  TW_TRY(SendRows(layer, plan, ops, params));
   TW_TRY(ReadRows(tensor::RowBytes(params.quantise, params.hidden)));
   RunReceived(layer, ops, params);
   TW_TRY(ReturnResults(plan, params.hidden));
@@ -174,7 +190,7 @@ Status ExpertParallel::SendCounts(int layer, const std::vector<DispatchCounts>& 
 }
 
 // The shared expert runs while rows are on their way.
-Status ExpertParallel::SendRows(const DispatchPlan& plan, const kernels::Ops& ops,
+Status ExpertParallel::SendRows(int layer, const DispatchPlan& plan, const kernels::Ops& ops,
                                 const ExpertsParams& params) {
   const std::vector<DispatchCounts> counts = parallel::CountsOf(plan);
   const int64_t row_bytes = tensor::RowBytes(params.quantise, params.hidden);
@@ -192,7 +208,7 @@ Status ExpertParallel::SendRows(const DispatchPlan& plan, const kernels::Ops& op
   const auto out = MessagesOf<comm::Outgoing>(std::span<const std::byte>(sent_), out_bytes);
   const auto in = MessagesOf<comm::Incoming>(std::span(received_), in_bytes);
   TW_ASSIGN(const comm::Ticket ticket, group_->Begin({comm::Operation::kAllToAll, out, in}));
-  RunShared(ops, params, &shared_);
+  RunShared(layer, ops, params);
   return group_->Finish(ticket);
 }
 
@@ -239,7 +255,7 @@ void ExpertParallel::RunReceived(int layer, const kernels::Ops& ops, const Exper
   mine.experts = local;
   mine.shared = {};
   mine.out = results_.data();
-  ops.experts(mine);
+  RunOn(layer, ops, mine);
 }
 
 Status ExpertParallel::ReturnResults(const DispatchPlan& plan, int64_t hidden) {

@@ -11,6 +11,7 @@
 
 #include "comm/communicator.h"
 #include "kernels/ops.h"
+#include "model/device_experts.h"
 #include "parallel/dispatch.h"
 #include "parallel/placement.h"
 #include "parallel/statistics.h"
@@ -30,14 +31,16 @@ class ExpertParallel {
   bool Holds(int layer, int64_t expert) const;
 
   // In place of ops.experts(params): params.experts are all of the layer's; those that lie on other
-  // ranks are not read. Host memory. After an error of the group, which status() returns, it writes
-  // zeros and asks nobody any more.
+  // ranks are not read. Rows of a device go through host memory, and are waited for. After an error
+  // of the group, which status() returns, it writes zeros and asks nobody any more.
   void Mix(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   // ok, or the first error.
   const Status& status() const { return status_; }
 
-  // Other places for the same experts, between two steps, on all ranks.
+  // Other places for the same experts, between two steps, on all ranks; and for those of one layer.
   Status Switch(parallel::Placement placement);
+  Status SwitchLayer(int layer, std::vector<int32_t> slots);
+  const parallel::Placement& placement() const { return placement_; }
 
   // Rows of this rank by layer and expert, and what was sent, since the beginning or Forget.
   const parallel::ExpertCounts& counts() const { return counts_; }
@@ -50,9 +53,13 @@ class ExpertParallel {
   void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
   Status Exchange(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   Status SendCounts(int layer, const std::vector<parallel::DispatchCounts>& counts);
-  Status SendRows(const parallel::DispatchPlan& plan, const kernels::Ops& ops,
+  Status SendRows(int layer, const parallel::DispatchPlan& plan, const kernels::Ops& ops,
                   const kernels::ExpertsParams& params);
   Status ReadRows(int64_t row_bytes);
+  // Experts of a call whose rows are in host memory, wherever the weights are.
+  void RunOn(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  // The shared expert alone: shared_ [rows, hidden].
+  void RunShared(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   void RunReceived(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   Status ReturnResults(const parallel::DispatchPlan& plan, int64_t hidden);
   void Combine(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& params);
@@ -69,6 +76,7 @@ class ExpertParallel {
   std::vector<std::byte> payload_, sent_, received_;
   parallel::ReceivedRows rows_;
   std::vector<tensor::BF16> x_, results_, returned_, shared_;
+  DeviceExperts device_;
 };
 
 }  // namespace thalweg::model

@@ -97,7 +97,8 @@ Run Model::State::MakeRun(Probe* probe) {
 
 // Steps of few rows that all run every layer, and want logits of all rows or of none.
 bool Model::State::Recordable(std::span<const Chunk> chunks, const Probe* probe) const {
-  if (!graphs_on || probe != nullptr) return false;
+  // Ranks that share experts wait for one another in every layer.
+  if (!graphs_on || probe != nullptr || parts.options.expert_parallel != nullptr) return false;
   int64_t rows = 0;
   for (const Chunk& chunk : chunks) {
     const int64_t start = pool.length(chunk.sequence);
@@ -200,10 +201,11 @@ void Model::State::RunLayers(Run& run) {
 
 Status Model::State::CheckExperts() const {
   const ContextParallel* rows = parts.options.context_parallel;
+  if (rows != nullptr && !memory().host)
+    return base::Unsupported("rows of a prompt over several ranks need a host backend");
   if (rows != nullptr) TW_TRY(rows->status());
   const ExpertParallel* group = parts.options.expert_parallel;
   if (group == nullptr) return {};
-  if (!memory().host) return base::Unsupported("experts over several ranks need a host backend");
   return group->status();
 }
 
@@ -314,6 +316,7 @@ Status Model::Idle() {
   StepOutput nothing;
   run.draft_context = false;
   s.BodyOfGroup(run, {}, &nothing);
+  TW_TRY(s.memory().synchronize(s.stream()));
   TW_TRY(s.CheckExperts());
   s.CommitGroup();
   return {};

@@ -4,9 +4,12 @@
 
 #include <cstring>
 #include <functional>
+#include <unordered_set>
+#include <vector>
 
 #include "base/math.h"
 #include "kernels/stored_bytes.h"
+#include "model/expert_parallel.h"
 #include "model/packing.h"
 
 namespace thalweg::model {
@@ -94,10 +97,26 @@ int64_t BytesOf(VisitAll visit_all, const Config& config, Weights* weights) {
   return total;
 }
 
+// All matrices but those of experts that other ranks compute: nothing of them is read.
+std::vector<Matrix*> OwnMatrices(const ExpertParallel* group, Weights* weights) {
+  std::vector<Matrix*> own = Matrices(weights);
+  std::unordered_set<const Matrix*> others;
+  for (size_t i = 0; group != nullptr && i < weights->layers.size(); ++i) {
+    if (!group->Covers(static_cast<int>(i))) break;
+    auto& experts = weights->layers[i].ffn.experts;
+    for (size_t e = 0; e < experts.size(); ++e)
+      if (!group->Holds(static_cast<int>(i), static_cast<int64_t>(e)))
+        others.insert({&experts[e].w1, &experts[e].w2, &experts[e].w3});
+  }
+  std::erase_if(own, [&](const Matrix* m) { return others.contains(m); });
+  return own;
+}
+
 // What the bound weights take on the device, tables of Engram aside.
-int64_t BoundBytes(const Config& config, const kernels::Ops& ops, Weights* weights) {
+int64_t BoundBytes(const Config& config, const kernels::Ops& ops,
+                   const std::vector<Matrix*>& matrices, Weights* weights) {
   int64_t total = BytesOf(VisitVectors, config, weights);
-  for (const Matrix* m : Matrices(weights)) {
+  for (const Matrix* m : matrices) {
     const int64_t packed = ops.packed_bytes(*m);
     total += packed > 0 ? Padded(packed)
                         : Padded(kernels::CodeBytes(*m)) + Padded(kernels::ScaleBytes(*m));
@@ -159,7 +178,8 @@ Result<UploadedWeights> UploadWeights(const Config& config, const ModelOptions& 
                                       const tensor::Stream& stream, int64_t others,
                                       Weights* weights) {
   const kernels::Ops& ops = *options.ops;
-  const int64_t bytes = BoundBytes(config, ops, weights);
+  const std::vector<Matrix*> matrices = OwnMatrices(options.expert_parallel, weights);
+  const int64_t bytes = BoundBytes(config, ops, matrices, weights);
   const int64_t tables = BytesOf(VisitTables, config, weights);
   const int64_t free = ops.memory->free_bytes();
   const bool tables_fit = free < 0 || bytes + tables + others <= free;
@@ -179,7 +199,7 @@ Result<UploadedWeights> UploadWeights(const Config& config, const ModelOptions& 
   } else {
     PinTables(config, *ops.memory->steps, weights, &made.pinned);
   }
-  for (Matrix* m : Matrices(weights)) uploader.OfMatrix(m);
+  for (Matrix* m : matrices) uploader.OfMatrix(m);
   TW_TRY(ops.memory->synchronize(stream));
   return made;
 }

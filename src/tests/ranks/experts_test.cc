@@ -14,6 +14,7 @@
 #include "kernels/test_kit.h"
 #include "model/expert_parallel.h"
 #include "parallel/balance.h"
+#include "tests/device/pretend.h"
 #include "tests/invariance/checkpoints.h"
 
 namespace thalweg::tests {
@@ -43,6 +44,7 @@ class RankReader {
       : team_(1), reading_(ReadingOf(checkpoint.config(), rank)) {
     model::ModelOptions options = OptionsFor(ops, 1, 1, kLongest + 8);
     options.team = &team_;
+    options.graphs = false;  // a device that is pretended records none
     options.repack = model::Repack::kNever;
     options.expert_parallel = experts;
     model_ = LoadModel(checkpoint, options);
@@ -175,6 +177,13 @@ TEST(ExpertParallel, FastNumericsToo) {
 
 TEST(ExpertParallel, ReferenceBodiesToo) {
   ExpectSameAsAlone("tiny-b", kernels::ReferenceOps(), {2, 3});
+}
+
+// Rows that go through host memory, experts that run one row each, on a processor that pretends to
+// be a device.
+TEST(ExpertParallel, RowsOfADevice) {
+  ExpectSameAsAlone("tiny-a", PretendedDevice(), {1, 2, 3});
+  ExpectSameAsAlone("nano", PretendedDevice(), {2});
 }
 
 TEST(ExpertParallel, EveryRowIsCountedForEachOfItsExperts) {
