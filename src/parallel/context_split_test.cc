@@ -86,6 +86,34 @@ TEST(ContextSplit, IsTheBestThereIs) {
   }
 }
 
+// Level up to which ranks that have less to do can be filled with `rows` rows.
+int64_t LevelOf(const std::vector<int64_t>& loads, int64_t rows) {
+  for (int64_t level = 0;; ++level) {
+    int64_t room = 0;
+    for (const int64_t load : loads) room += std::max<int64_t>(0, level - load);
+    if (room >= rows) return level;
+  }
+}
+
+TEST(ContextSplit, HeedsWhatRanksHaveToDoBeside) {
+  Draws draws(3);
+  for (int i = 0; i < 200; ++i) {
+    const std::vector<SequencePart> rows = {{0, 0, draws.Between(100, 400)}};
+    std::vector<int64_t> loads;
+    for (int r = 0; r < 4; ++r) loads.push_back(draws.Below(300));
+    const auto split = SplitContext(rows, {}, 4, 2, loads);
+    ASSERT_TRUE(split.ok());
+    ExpectCover(*split, rows, 2);
+    int64_t most = 0;
+    for (size_t r = 0; r < 4; ++r) {
+      if (!split->ranks[r].empty()) most = std::max(most, loads[r] + CostOf(split->ranks[r], {}));
+    }
+    EXPECT_LE(most, LevelOf(loads, rows[0].end) + 8);  // cuts are at every other row
+  }
+  EXPECT_FALSE(SplitContext({}, {}, 2, 1, std::vector<int64_t>{1}).ok());
+  EXPECT_FALSE(SplitContext({}, {}, 1, 1, std::vector<int64_t>{-1}).ok());
+}
+
 TEST(ContextSplit, CoversWhateverTheBatch) {
   Draws draws(2);
   for (int i = 0; i < 200; ++i) {

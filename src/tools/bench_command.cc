@@ -11,6 +11,7 @@
 #include "tools/bench_kernels.h"
 #include "tools/bench_layers.h"
 #include "tools/bench_model.h"
+#include "tools/bench_ranks.h"
 #include "tools/bench_sampling.h"
 #include "tools/bench_scheduler.h"
 #include "tools/bench_serve.h"
@@ -165,7 +166,7 @@ constexpr std::array kParts = {
     Part{"sampling", BenchSamplingOf, false},       Part{"scheduler", BenchSchedulerOf, false},
     Part{"throughput", BenchThroughputOf, false},   Part{"latency", BenchLatencyOf, false},
     Part{"serve", bench::BenchServeCommand, false}, Part{"spec", bench::BenchSpecCommand, false},
-    Part{"costs", bench::BenchCostsCommand, false}};
+    Part{"costs", bench::BenchCostsCommand, false}, Part{"ranks", bench::BenchRanksCommand, false}};
 
 Status UnknownPart(std::string_view name) {
   std::vector<std::string_view> names;
@@ -209,7 +210,7 @@ std::vector<OptionRow> KernelRows() {
                "0", 0, 4096),
       {.name = "seconds",
        .kind = OptionKind::kReal,
-       .help = "time spent on each figure (kernel, sampling)",
+       .help = "time spent on each figure (kernel, sampling, ranks)",
        .fallback = "0.3",
        .least = 0,
        .most = 600}};
@@ -242,7 +243,7 @@ std::vector<OptionRow> Rows() {
   for (OptionRow& row : ReplayOptionRows("compact")) add(std::move(row));
   for (OptionRow& row : KernelRows()) add(std::move(row));
   for (OptionRow& row : SyntheticRows()) add(std::move(row));
-  add(CountRow("prompt", "prompt tokens (model: 1024, with --synthetic 2048)", ""));
+  add(CountRow("prompt", "prompt tokens (model: 1024, with --synthetic 2048; ranks: 4096)", ""));
   add(CountRow("tokens", "tokens to decode (model), of an answer at most (spec)", "128"));
   add({.name = "batch",
        .help = "sequences that decode together, one figure each (model, spec)",
@@ -283,7 +284,8 @@ Command BenchCommand() {
                           "logits to its token), scheduler (time of a step "
                           "of the control plane), throughput or latency (an engine under load), "
                           "serve (a server under load), spec (what speculation brings), "
-                          "costs (what the ops of a step cost, for thalweg simulate)",
+                          "costs (what the ops of a step cost, for thalweg simulate), ranks (a "
+                          "long prompt on one rank and on several; under mpirun, too)",
                       .least = 0,
                       .most = 1},
       .run = Bench};

@@ -33,7 +33,13 @@ comm::AgreedFields FieldsOf(const Command& command, const OptionValues& values) 
   return fields;
 }
 
+// What every rank runs by itself, together with the others.
+bool RunsEverywhere(const Command& command, const OptionValues& values) {
+  return command.name == "bench" && values.positionals() == std::vector<std::string>{"ranks"};
+}
+
 Status CheckCommand(const Command& command, const OptionValues& values) {
+  if (RunsEverywhere(command, values)) return {};
   if (!Contains(kOnRanks, command.name))
     return base::Unsupported(
         fmt::format("thalweg {} runs on one rank: start it without mpirun (on several run {})",
@@ -67,6 +73,14 @@ Result<int> Lead(RankProcess* process, const Command& command, const OptionValue
   return code;
 }
 
+Result<int> RunEverywhere(RankProcess* process, const Command& command,
+                          const OptionValues& values) {
+  const Result<int> code = command.run(values);
+  if (!code.ok()) process->Leave(code.status());
+  if (const Status ended = process->End(); !ended.ok()) process->Leave(ended);
+  return code;
+}
+
 Result<int> RunTogether(RankProcess* process, const Command& command, const OptionValues& values) {
   if (process->world().size() == 1) {
     TW_TRY(process->End());
@@ -74,6 +88,8 @@ Result<int> RunTogether(RankProcess* process, const Command& command, const Opti
   }
   Status status = process->Agree(FieldsOf(command, values));
   if (status.ok()) status = CheckCommand(command, values);
+  if (status.ok() && RunsEverywhere(command, values))
+    return RunEverywhere(process, command, values);
   if (status.ok())
     return process->leads() ? Lead(process, command, values) : Follow(process, values);
   const std::string rank = fmt::format("rank {}", process->world().rank());

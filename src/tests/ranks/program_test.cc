@@ -31,11 +31,10 @@ std::string Lines(int count, int max_tokens) {
   for (int i = 0; i < count; ++i) {
     std::string prompt;
     for (int k = 0; k <= i % 7; ++k) prompt += "One upon a time there was a river. ";
-    text += fmt::format(
-        R"({{"id":"{}","prompt":"{}","max_tokens":{},"temperature":{},)"
-        R"("logprobs":2,"ignore_eos":true}})"
-        "\n",
-        i, prompt, max_tokens, i % 2 == 0 ? "0" : "0.8");
+    text += fmt::format(R"({{"id":"{}","prompt":"{}","max_tokens":{},"temperature":{},)"
+                        R"("logprobs":2,"ignore_eos":true}})"
+                        "\n",
+                        i, prompt, max_tokens, i % 2 == 0 ? "0" : "0.8");
   }
   return text;
 }
@@ -98,6 +97,15 @@ TEST(Program, ProcessesThatShareThePromptsWriteWhatOneDoes) {
     EXPECT_EQ(result.code, 0) << result.output;
     EXPECT_EQ(LinesOf(out), LinesOf(alone)) << ranks;
   }
+}
+
+TEST(Program, PrefillIsMeasuredOverProcesses) {
+  const JobResult result =
+      Job(2, {THALWEG_PROGRAM, "bench", "ranks", "--model", Model(), "--prompt", "300", "--json"})
+          .Wait(kLong);
+  EXPECT_EQ(result.code, 0) << result.output;
+  for (const char* name : {"1 rank, 2 threads", "2 ranks, 1 thread each", "experts over them"})
+    EXPECT_NE(result.output.find(name), std::string::npos) << result.output;
 }
 
 TEST(Program, MoreRanksThanExpertsSaySo) {
