@@ -85,18 +85,29 @@ TEST(EngineRanks, MostOfThemIdle) {
 
 // Prompts' rows over groups of ranks, whole ones and those that are left, beside experts over all.
 TEST(EngineRanks, PromptsOverSeveralRanks) {
-  for (const auto& [ranks, context] :
-       {std::pair<int64_t, int64_t>{2, 2}, {3, 3}, {3, 2}, {4, 2}, {8, 8}}) {
+  for (const auto& [ranks, context] : {std::pair<int64_t, int64_t>{2, 2}, {3, 2}, {8, 8}}) {
     SCOPED_TRACE(ranks * 10 + context);
     engine::EngineOptions options = Options(ranks);
     options.context_ranks = context;
-    Check(options);
     const auto engine = LoadEngine(options);
     ExpectSame(Expected(), RunEach(*engine, SomeRequests()));
+    ExpectSame(Expected(), RunAll(*engine, SomeRequests()));  // with a warm cache
     const engine::ContextMetrics metrics = engine->metrics().context;
     EXPECT_GT(metrics.shared_rows, 500u);
     EXPECT_LT(metrics.own_rows, metrics.shared_rows * 2 / static_cast<uint64_t>(context) + 100);
   }
+}
+
+TEST(EngineRanks, PromptsOverSeveralRanksBesideEverythingElse) {
+  engine::EngineOptions options = Options(4);
+  options.context_ranks = 2;
+  options.expert_spare = 1;
+  options.preempt_every = 3;
+  options.overlap = 2;
+  options.max_rows = 96;
+  options.draft_tokens = 4;
+  options.draft_costs = false;
+  Check(options);
 }
 
 TEST(EngineRanks, MoreRanksForAPromptThanThereAreAreRefused) {
