@@ -17,10 +17,16 @@ constexpr Milliseconds kLastWords{300};
 
 }  // namespace
 
+// What launchers set for all that they start: mpirun of OpenMPI; srun and others that speak PMIx or
+// PMI. A size of one, where it is said, is a process that runs alone.
 bool LaunchedByMpi() {
-  return base::ReadEnvironment("OMPI_COMM_WORLD_SIZE").has_value() ||
-         base::ReadEnvironment("PMIX_RANK").has_value() ||
-         base::ReadEnvironment("PMI_RANK").has_value();
+  const auto is_set = [](const char* name) { return base::ReadEnvironment(name).has_value(); };
+  if (!is_set("OMPI_COMM_WORLD_SIZE") && !is_set("PMIX_RANK") && !is_set("PMI_RANK")) return false;
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const std::optional<std::string> size = base::ReadEnvironment(name);
+    if (size.has_value()) return *size != "1";
+  }
+  return true;
 }
 
 void LeaveBrokenGroup(const Communicator& communicator, const Status& reason) {
