@@ -224,6 +224,7 @@ static ContextMetrics MetricsOf(const model::ContextCounts& counts) {
 Metrics Engine::metrics() const {
   Metrics metrics = state_->telemetry.Snapshot(state_->clock.Now());
   metrics.constraints = state_->constraints.metrics();
+  if (state_->parts.rebalancer != nullptr) metrics.experts = state_->parts.rebalancer->metrics();
   if (state_->parts.context != nullptr)
     metrics.context = MetricsOf(state_->parts.context->counts());
   return metrics;

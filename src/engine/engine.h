@@ -41,6 +41,17 @@ struct StepRows {
   void Add(int64_t count);
 };
 
+// Of experts that several ranks share, since the start; sizes as of the newest window.
+struct ExpertMetrics {
+  uint64_t windows = 0;          // of counted rows, after which places were thought over
+  uint64_t layers_switched = 0;  // to other places
+  uint64_t experts_moved = 0;    // to a rank that had not had them
+  uint64_t bytes_moved = 0;      // of all ranks
+  uint64_t last_step = 0;        // the number of the step before which a layer was switched last
+  double imbalance = 0;          // rows of the busiest rank over the mean, mean of the layers
+  double longest_step = 0;  // with moving before it, over the median of those with as many rows
+};
+
 // Of prompts whose rows rank 0 shares with others (--context-ranks).
 struct ContextMetrics {
   uint64_t steps = 0;        // in which rows were shared
@@ -60,6 +71,7 @@ struct Metrics {
   double idle_seconds = 0;      // executor without a plan while requests were under way
   double elapsed_seconds = 0;
   ConstraintMetrics constraints = {};
+  ExpertMetrics experts = {};
   ContextMetrics context = {};
   sched::SchedulerStats scheduler = {};
 };

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "engine/drafts.h"
+#include "engine/forward_ranks.h"
 #include "engine/parts.h"
 #include "engine/rank.h"
 #include "engine/rank_model.h"
@@ -112,22 +113,12 @@ void AddHooks(exec::ModelExecutor* own, Parts* parts) {
   };
 }
 
-// Null: one rank.
-Result<std::unique_ptr<Ranks>> OpenRanks(const EngineOptions& options) {
-  RankProcess* process = RankProcess::Running();
-  if (process == nullptr)
-    return options.ranks == 1 ? nullptr : MakeRankThreads(static_cast<int>(options.ranks));
-  if (options.ranks == 1) return MakeRankProcesses(process);
-  return base::InvalidArgument(
-      fmt::format("--ranks {} under mpirun, which started {} already: leave --ranks out",
-                  options.ranks, process->world().size()));
-}
-
 // Ranks of several processes have opened the same, and have the same sizes.
 Result<Sizes> ChooseSizesOfRanks(const EngineOptions& options, const Parts& parts) {
   TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
   const int ranks_here = parts.ranks == nullptr ? 1 : parts.ranks->ranks_here();
-  Result<Sizes> sizes = SizesOfRank(options, parts.checkpoint->config(), *ops, ranks_here);
+  const int ranks = parts.ranks == nullptr ? 1 : parts.ranks->group()->size();
+  Result<Sizes> sizes = SizesOfRank(options, parts.checkpoint->config(), *ops, ranks_here, ranks);
   if (parts.ranks == nullptr || parts.ranks->one_process()) return sizes;
   TW_TRY(MeetRanks(parts.ranks->group(), sizes.status()));
   TW_TRY(AgreeOnSizes(parts.ranks->group(), &*sizes));
@@ -137,6 +128,22 @@ Result<Sizes> ChooseSizesOfRanks(const EngineOptions& options, const Parts& part
 Result<RankModel> MakeFirstRank(const EngineOptions& options, const Sizes& sizes, Parts* parts) {
   if (parts->ranks == nullptr) return MakeRank(options, *parts->checkpoint, sizes, nullptr, 1);
   return parts->ranks->Make(options, *parts->checkpoint, sizes);
+}
+
+// Rank 0's executor hands parts of its steps to the others.
+void LeadRanks(const EngineOptions& options, Parts* parts) {
+  comm::Communicator* group = parts->ranks->group();
+  parts->scheduler.ranks = group->size();
+  parts->scheduler.local_only_on_first = !parts->ranks->one_process();
+  auto rebalancer = std::make_unique<Rebalancer>(
+      group, ExpertPlaces(group, parts->experts.get(), parts->moves.get()),
+      RebalanceOptions{.window_rows = options.rebalance_window,
+                       .counts = options.expert_counts,
+                       .rules = {.least_rows = 1}});
+  parts->rebalancer = rebalancer.get();
+  parts->executor = std::make_unique<exec::RanksExecutor>(
+      std::move(parts->executor), group, static_cast<int32_t>(parts->scheduler.max_sequences),
+      std::move(rebalancer));
 }
 
 // Sizes, the executor, and the scheduler's options, which must agree.
@@ -150,14 +157,10 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   parts->team = std::move(rank.team);
   parts->timed_ops = std::move(rank.timed_ops);
   parts->experts = std::move(rank.experts);
+  parts->moves = std::move(rank.moves);
   parts->context = std::move(rank.context);
   parts->executor = std::move(rank.executor);
-  if (parts->ranks == nullptr) return {};
-  parts->scheduler.ranks = parts->ranks->group()->size();
-  parts->scheduler.local_only_on_first = !parts->ranks->one_process();
-  parts->executor =
-      std::make_unique<exec::RanksExecutor>(std::move(parts->executor), parts->ranks->group(),
-                                            static_cast<int32_t>(parts->scheduler.max_sequences));
+  if (parts->ranks != nullptr) LeadRanks(options, parts);
   return {};
 }
 
@@ -181,12 +184,8 @@ static Status Open(const EngineOptions& options, const std::function<bool()>& in
 static Status OpenTogether(const EngineOptions& options, const std::function<bool()>& interrupted,
                            Parts* parts) {
   const Status opened = Open(options, interrupted, parts);
-  RankProcess* process = RankProcess::Running();
-  if (process == nullptr) return opened;
-  TW_TRY(MeetRanks(&process->world(), opened));
-  const Result<comm::AgreedFields> fields = IdentityOf(options, *parts->checkpoint);
-  TW_TRY(MeetRanks(&process->world(), fields.status()));
-  return process->Agree(*fields);
+  if (RankProcess::Running() == nullptr) return opened;
+  return AgreeOnCheckpoint(options, opened, parts->checkpoint.get());
 }
 
 Result<Parts> LoadParts(const EngineOptions& options, const std::function<bool()>& interrupted) {
@@ -203,6 +202,13 @@ Status RankProcess::Follow(const EngineOptions& options) {
   TW_ASSIGN(const Sizes sizes, ChooseSizesOfRanks(options, parts));
   return RunRank(options, *parts.checkpoint, sizes, &world(), ranks_here(),
                  [](exec::ModelExecutor*) {});
+}
+
+Status RankProcess::FollowForwards(const EngineOptions& options) {
+  Parts parts;
+  TW_TRY(OpenTogether(options, {}, &parts));
+  return RunRank(OptionsOfFollower(options), *parts.checkpoint, SizesOfFollower(), &world(),
+                 ranks_here(), [](exec::ModelExecutor*) {});
 }
 
 }  // namespace thalweg::engine

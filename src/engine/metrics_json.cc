@@ -45,6 +45,18 @@ base::Json ConstraintsJson(const ConstraintMetrics& c) {
   return json;
 }
 
+base::Json ExpertsJson(const ExpertMetrics& e) {
+  base::Json json;
+  json["windows"] = e.windows;
+  json["layers_switched"] = e.layers_switched;
+  json["experts_moved"] = e.experts_moved;
+  json["bytes_moved"] = e.bytes_moved;
+  json["last_step"] = e.last_step;
+  json["imbalance"] = e.imbalance;
+  json["longest_step"] = e.longest_step;
+  return json;
+}
+
 base::Json ContextJson(const ContextMetrics& c) {
   base::Json json;
   json["steps"] = c.steps;
@@ -72,6 +84,7 @@ std::string ToJson(const Metrics& m) {
   json["idle_seconds"] = m.idle_seconds;
   json["elapsed_seconds"] = m.elapsed_seconds;
   json["constraints"] = ConstraintsJson(m.constraints);
+  json["experts"] = ExpertsJson(m.experts);
   json["context"] = ContextJson(m.context);
   json["scheduler"] = SchedulerJson(m.scheduler);
   return json.dump();

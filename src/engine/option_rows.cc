@@ -250,13 +250,6 @@ std::vector<OptionRow> EngineOptions::RankRows() {
        .fallback = "1",
        .least = 1,
        .most = 256},
-      {.name = "context-ranks",
-       .kind = OptionKind::kInteger,
-       .help = "ranks that share the rows of long prompts, consecutive ones; each has room for the "
-               "compressed rows of all of them (docs/ranks.md)",
-       .fallback = "1",
-       .least = 1,
-       .most = 4096},
       {.name = "expert-placement",
        .help = "where experts lie, a file of thalweg inspect experts --save; default: in order",
        .value_name = "FILE"},
@@ -265,6 +258,28 @@ std::vector<OptionRow> EngineOptions::RankRows() {
        .help = "places on each rank for copies of experts that are wanted most",
        .fallback = "0",
        .most = 4096},
+  };
+}
+
+std::vector<OptionRow> EngineOptions::EngineRankRows() {
+  return {
+      {.name = "context-ranks",
+       .kind = OptionKind::kInteger,
+       .help = "ranks that share the rows of long prompts, consecutive ones; each has room for the "
+               "compressed rows of all of them (docs/ranks.md)",
+       .fallback = "1",
+       .least = 1,
+       .most = 4096},
+      {.name = "rebalance-window",
+       .kind = OptionKind::kInteger,
+       .help = "rows after which experts move to where the ranks' load is more even, while steps "
+               "go on; 0: they stay",
+       .fallback = "0",
+       .most = 1e12},
+      {.name = "expert-counts",
+       .help = "rows by layer and expert: written at the end, for thalweg inspect experts; if the "
+               "file is there, experts are placed by it at the start",
+       .value_name = "FILE"},
   };
 }
 
@@ -287,6 +302,7 @@ std::vector<OptionRow> EngineOptions::Rows() {
   Append(CacheRows(), &rows);
   Append(StructuredRows(), &rows);
   Append(RankRows(), &rows);
+  Append(EngineRankRows(), &rows);
   Append(ServiceRows(), &rows);
   return rows;
 }

@@ -105,9 +105,14 @@ void ReadStructured(const OptionValues& values, EngineOptions* o) {
 
 void ReadRanks(const OptionValues& values, EngineOptions* o) {
   o->ranks = values.Integer("ranks");
-  o->context_ranks = values.Integer("context-ranks");
   o->expert_placement = values.Text("expert-placement");
   o->expert_spare = values.Integer("expert-spare");
+}
+
+void ReadEngineRanks(const OptionValues& values, EngineOptions* o) {
+  o->context_ranks = values.Integer("context-ranks");
+  o->rebalance_window = values.Integer("rebalance-window");
+  o->expert_counts = values.Text("expert-counts");
 }
 
 void SetText(std::string_view name, std::string_view text, OptionValues* values) {
@@ -179,6 +184,8 @@ void WriteRanks(const EngineOptions& o, OptionValues* values) {
   SetNumber("context-ranks", o.context_ranks, values);
   SetText("expert-placement", o.expert_placement, values);
   SetNumber("expert-spare", o.expert_spare, values);
+  SetNumber("rebalance-window", o.rebalance_window, values);
+  SetText("expert-counts", o.expert_counts, values);
 }
 
 }  // namespace
@@ -217,6 +224,10 @@ Status EngineOptions::CheckRanks() const {
 Status EngineOptions::Check() const {
   TW_TRY(CheckReplay(replay, keep_tokens));
   TW_TRY(CheckRanks());
+  if (rebalance_window > 0 && backend != "cpu" && backend != "reference")
+    return base::Unsupported(fmt::format(
+        "--rebalance-window {} with --backend {}: experts move on the host's processors alone",
+        rebalance_window, backend));
   if (checkpoint_interval < kBlockTokens || checkpoint_interval % kBlockTokens != 0) {
     return base::InvalidArgument(
         fmt::format("--checkpoint-interval is {}, but must be a multiple of {}",
@@ -243,6 +254,13 @@ EngineOptions EngineOptions::ModelFrom(const OptionValues& values) {
   return options;
 }
 
+Result<EngineOptions> EngineOptions::ForwardFrom(const OptionValues& values) {
+  EngineOptions options = ModelFrom(values);
+  ReadRanks(values, &options);
+  TW_TRY(options.CheckRanks());
+  return options;
+}
+
 Result<EngineOptions> EngineOptions::From(const OptionValues& values) {
   TW_TRY(CheckHonoured(values));
   TW_TRY(CheckGiven(values));
@@ -253,6 +271,7 @@ Result<EngineOptions> EngineOptions::From(const OptionValues& values) {
   ReadService(values, &options);
   ReadStructured(values, &options);
   ReadRanks(values, &options);
+  ReadEngineRanks(values, &options);
   TW_TRY(options.Check());
   return options;
 }

@@ -55,6 +55,8 @@ struct EngineOptions {
   int64_t context_ranks = 1;          // of a group that shares the rows of long prompts
   std::string expert_placement = {};  // file of a placement; empty: experts in order
   int64_t expert_spare = 0;           // slots for replicas on each rank
+  int64_t rebalance_window = 0;       // rows between two looks at where experts lie; 0: they stay
+  std::string expert_counts = {};     // file of counts, read at the start and written at the end
 
   int64_t overlap = 1;           // plans ahead of the step that runs; 0: synchronous
   uint64_t seed = 0;             // requests without a seed draw theirs from it; 0: from the clock
@@ -75,7 +77,11 @@ struct EngineOptions {
   static std::vector<base::OptionRow> ModelRows();
   static std::vector<base::OptionRow> ReplayRows(std::string_view fallback);
   static std::vector<base::OptionRow> RankRows();
+  // The same for what an engine alone can do with its ranks.
+  static std::vector<base::OptionRow> EngineRankRows();
 
+  // Of a command that runs its model itself: ModelRows and RankRows.
+  static Result<EngineOptions> ForwardFrom(const base::OptionValues& values);
   // From resolved values. Contradictory values are an error that names both options.
   static Result<EngineOptions> From(const base::OptionValues& values);
   // The fields of MachineRows and ModelRows alone; the rest as by default.

@@ -10,6 +10,7 @@
 #include "engine/intake.h"
 #include "engine/options.h"
 #include "engine/ranks.h"
+#include "engine/rebalancer.h"
 #include "engine/request.h"
 #include "exec/executor.h"
 #include "exec/timed_ops.h"
@@ -36,9 +37,11 @@ struct Parts {
   IntakeOptions intake = {};
   std::unique_ptr<exec::TimedOps> timed_ops = {};  // with a trace: what the executor runs
   std::unique_ptr<Ranks> ranks = {};  // null: one rank; ends behind the executor, which tells it to
-  std::unique_ptr<model::ExpertParallel> experts = {};  // likewise
+  std::unique_ptr<model::ExpertParallel> experts = {};   // likewise
+  std::unique_ptr<model::ExpertMoves> moves = {};        // likewise, and null: experts stay
   std::unique_ptr<model::ContextParallel> context = {};  // likewise
   std::unique_ptr<exec::Executor> executor = {};
+  const Rebalancer* rebalancer = nullptr;  // of the executor; null: one rank
   ProcessorHost processors = {};
   // Tells the executor where masks are found; empty: it takes none.
   std::function<void(exec::FindTokenMasks)> set_token_masks = {};

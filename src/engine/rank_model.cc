@@ -10,6 +10,7 @@
 #include "base/math.h"
 #include "base/sha256.h"
 #include "engine/drafts.h"
+#include "engine/expert_places.h"
 #include "engine/rank_process.h"
 #include "kernels/devices.h"
 
@@ -35,13 +36,6 @@ model::ModelOptions ModelOptionsOf(const EngineOptions& options) {
   model.graphs = options.graphs;
   model.context_ranks = options.context_ranks;
   return model;
-}
-
-// --threads are of the machine's ranks together, as far as they go.
-int ThreadsOf(const EngineOptions& options, int ranks_here) {
-  if (ranks_here == 1) return options.threads;
-  const int threads = options.threads > 0 ? options.threads : base::AvailableProcessors();
-  return std::max(1, threads / ranks_here);
 }
 
 // Ranks differ in what steps cost, and all of them would have to measure together.
@@ -73,9 +67,17 @@ int SharersOf(const kernels::Ops& ops, int ranks) {
 Status AddExperts(const EngineOptions& options, const checkpoint::Config& config,
                   comm::Communicator* group, RankModel* rank) {
   if (group == nullptr) return {};
-  TW_ASSIGN(parallel::Placement placement, FirstPlacement(options, config, group->size()));
+  TW_ASSIGN(parallel::Placement placement, FirstPlacement(options, config, group));
   TW_ASSIGN(rank->experts, model::ExpertParallel::Make(group, std::move(placement)));
   return {};
+}
+
+// Packed experts of a rank: those of its slots, and where experts move one layer's slots more.
+Result<int64_t> ExpertBlocks(const EngineOptions& options, const checkpoint::Config& config,
+                             int ranks) {
+  TW_ASSIGN(const int64_t slots, SlotsOfRank(options, config, ranks));
+  const int64_t layers = config.num_hidden_layers;
+  return slots * (layers + (options.rebalance_window > 0 ? 1 : 0));
 }
 
 // The ranks that this one shares the rows of prompts with: consecutive ones (parallel/mesh.h).
@@ -112,37 +114,29 @@ void LogShare(const model::ExpertParallel& experts, const model::Model& model,
 
 }  // namespace
 
+int ThreadsOfRank(const EngineOptions& options, int ranks_here) {
+  if (ranks_here == 1) return options.threads;
+  const int threads = options.threads > 0 ? options.threads : base::AvailableProcessors();
+  return std::max(1, threads / ranks_here);
+}
+
 Result<const kernels::Ops*> FindOps(const EngineOptions& options) {
   return kernels::FindBackend(
       {.name = options.backend, .numerics = options.numerics, .target = options.cpu_target});
 }
 
 Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config& config,
-                          const kernels::Ops& ops, int ranks) {
+                          const kernels::Ops& ops, int ranks_here, int ranks) {
   model::ModelOptions model = ModelOptionsOf(options);
   model.ops = &ops;
+  if (ranks > 1) {
+    TW_ASSIGN(model.expert_blocks, ExpertBlocks(options, config, ranks));
+  }
   const int64_t all = ops.memory->free_bytes();
-  const int64_t free_bytes = all < 0 ? all : all / SharersOf(ops, ranks);
+  const int64_t free_bytes = all < 0 ? all : all / SharersOf(ops, ranks_here);
   TW_ASSIGN(const Sizes sizes, ChooseSizes(config, options, model, free_bytes));
   LogSizes(sizes, free_bytes);
   return sizes;
-}
-
-Result<parallel::Placement> FirstPlacement(const EngineOptions& options,
-                                           const checkpoint::Config& config, int ranks) {
-  TW_ASSIGN(const parallel::PlacementShape shape,
-            parallel::ShapeFor(config.n_routed_experts, ranks, options.expert_spare));
-  const int64_t layers = config.num_hidden_layers;
-  if (options.expert_placement.empty()) return parallel::InOrder(shape, layers);
-  TW_ASSIGN(parallel::Placement placement, parallel::ReadPlacement(options.expert_placement));
-  const bool fits = placement.shape.experts == shape.experts && placement.shape.ranks == ranks &&
-                    static_cast<int64_t>(placement.layers.size()) == layers;
-  if (fits) return placement;
-  return base::InvalidArgument(fmt::format(
-      "{} places {} experts of {} layers on {} ranks; here are {} experts of {} layers and {} "
-      "ranks: make one with thalweg inspect experts --ranks {}",
-      options.expert_placement, placement.shape.experts, placement.layers.size(),
-      placement.shape.ranks, shape.experts, layers, ranks, ranks));
 }
 
 Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
@@ -150,12 +144,14 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
   RankModel rank;
   TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
   TW_TRY(ChooseDevice(*ops, group));
-  rank.team = std::make_unique<base::ThreadTeam>(ThreadsOf(options, ranks_here), options.pinning);
+  rank.team =
+      std::make_unique<base::ThreadTeam>(ThreadsOfRank(options, ranks_here), options.pinning);
   TW_TRY(AddExperts(options, checkpoint.config(), group, &rank));
   model::ModelOptions model = ModelOptionsOf(options);
   model.ops = ops;
   model.team = rank.team.get();
   model.expert_parallel = rank.experts.get();
+  model.experts_move = group != nullptr && options.rebalance_window > 0;
   TW_TRY(AddContext(options, group, &rank, &model));
   const bool first = group == nullptr || group->rank() == 0;
   if (first && !options.trace_file.empty()) {
@@ -170,6 +166,9 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
                                                           CacheIdentity(options, checkpoint, *ops),
                                                           checkpoint, &rank.executor->model()));
   TW_TRY(rank.executor->SetDrafts(drafts));
+  if (!model.experts_move) return rank;
+  TW_ASSIGN(rank.moves,
+            model::ExpertMoves::Make(group, rank.experts.get(), &rank.executor->model()));
   return rank;
 }
 

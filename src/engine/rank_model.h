@@ -11,29 +11,31 @@
 #include "exec/model_executor.h"
 #include "exec/timed_ops.h"
 #include "model/context_parallel.h"
+#include "model/expert_moves.h"
 #include "model/expert_parallel.h"
 
 namespace thalweg::engine {
 
 struct RankModel {
   std::unique_ptr<base::ThreadTeam> team = {};
-  std::unique_ptr<exec::TimedOps> timed_ops = {};       // with a trace
-  std::unique_ptr<model::ExpertParallel> experts = {};  // null: one rank
+  std::unique_ptr<exec::TimedOps> timed_ops = {};        // with a trace
+  std::unique_ptr<model::ExpertParallel> experts = {};   // null: one rank
   std::unique_ptr<model::ContextParallel> context = {};  // null: prompts are not shared
   std::unique_ptr<exec::ModelExecutor> executor = {};
+  std::unique_ptr<model::ExpertMoves> moves = {};  // null: experts stay where they are
 };
+
+// --threads are of the machine's ranks together, as far as they go: those of one. 0: the backend
+// chooses.
+int ThreadsOfRank(const EngineOptions& options, int ranks_here);
 
 // The backend that options name.
 Result<const kernels::Ops*> FindOps(const EngineOptions& options);
 
-// The sizes of each of `ranks` that share this machine's memory; logged.
+// The sizes of each of `ranks_here` that share this machine's memory and `ranks` that share the
+// experts; logged.
 Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config& config,
-                          const kernels::Ops& ops, int ranks);
-
-// Where the experts lie at the beginning: what --expert-placement says, or in order. Errors: more
-// ranks than experts, a file for other sizes.
-Result<parallel::Placement> FirstPlacement(const EngineOptions& options,
-                                           const checkpoint::Config& config, int ranks);
+                          const kernels::Ops& ops, int ranks_here, int ranks);
 
 // `group`: null for one rank alone. `ranks_here`: ranks that share this machine's cores. The
 // checkpoint and the group outlive the rank.

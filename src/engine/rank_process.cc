@@ -22,12 +22,8 @@ class RankProcesses : public Ranks {
  public:
   explicit RankProcesses(RankProcess* process) : process_(process) {}
 
-  Result<RankModel> Make(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
-                         const Sizes& sizes) override {
-    Result<RankModel> own = MakeRank(options, checkpoint, sizes, group(), ranks_here());
-    TW_TRY(MeetRanks(group(), own.status()));
-    return own;
-  }
+  // They have begun by themselves.
+  void Begin(const EngineOptions&, const checkpoint::Checkpoint&, const Sizes&) override {}
   comm::Communicator* group() override { return &process_->world(); }
   bool one_process() const override { return false; }
   int ranks_here() const override { return process_->ranks_here(); }
@@ -120,6 +116,15 @@ Result<comm::AgreedFields> IdentityOf(const EngineOptions& options,
   fields.emplace_back("content of " + options.expert_placement,
                       base::HexOf(base::Sha256Of(text)).substr(0, 16));
   return fields;
+}
+
+Status AgreeOnCheckpoint(const EngineOptions& options, const Status& opened,
+                         const checkpoint::Checkpoint* checkpoint) {
+  RankProcess* process = RankProcess::Running();
+  TW_TRY(MeetRanks(&process->world(), opened));
+  const Result<comm::AgreedFields> fields = IdentityOf(options, *checkpoint);
+  TW_TRY(MeetRanks(&process->world(), fields.status()));
+  return process->Agree(*fields);
 }
 
 Status AgreeOnSizes(comm::Communicator* group, Sizes* sizes) {

@@ -39,6 +39,8 @@ class RankProcess {
   // The rest of a process with another rank than 0: loads its share of what rank 0's engine loads,
   // and runs its part of every step until that engine ends.
   Status Follow(const EngineOptions& options);
+  // The same behind a command that runs its model itself (engine/forward_ranks.h).
+  Status FollowForwards(const EngineOptions& options);
   // Tells the others why this rank cannot go on.
   void Fail(const Status& reason) { world().Fail(reason); }
   // Leaves with the others.
@@ -63,6 +65,11 @@ std::unique_ptr<Ranks> MakeRankProcesses(RankProcess* process);
 // What must be the same on all ranks beside options: the checkpoint, and where experts lie.
 Result<comm::AgreedFields> IdentityOf(const EngineOptions& options,
                                       const checkpoint::Checkpoint& checkpoint);
+
+// Whether all ranks have opened the same checkpoint: each calls it with what came of opening its
+// own, which is null when that failed. The same error on all ranks.
+Status AgreeOnCheckpoint(const EngineOptions& options, const Status& opened,
+                         const checkpoint::Checkpoint* checkpoint);
 
 // The smallest sizes of all ranks, which all of them have then.
 Status AgreeOnSizes(comm::Communicator* group, Sizes* sizes);

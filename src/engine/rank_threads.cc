@@ -17,14 +17,11 @@ class RankThreads : public Ranks {
     for (int r = 0; r < ranks; ++r) ends_.push_back(group_.Join(r));
   }
 
-  Result<RankModel> Make(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
-                         const Sizes& sizes) override {
+  void Begin(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+             const Sizes& sizes) override {
     for (size_t i = 0; i < executors_.size(); ++i)
       threads_.emplace_back(
           [this, i, options, &checkpoint, sizes] { Run(i, options, checkpoint, sizes); });
-    Result<RankModel> own = MakeRank(options, checkpoint, sizes, group(), ranks_here());
-    TW_TRY(MeetRanks(group(), own.status()));
-    return own;
   }
   comm::Communicator* group() override { return ends_.front().get(); }
   std::vector<exec::ModelExecutor*> others() override { return executors_; }

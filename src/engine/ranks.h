@@ -17,10 +17,13 @@ namespace thalweg::engine {
 class Ranks {
  public:
   virtual ~Ranks() = default;
-  // Makes rank 0's model, while the others make theirs, and its executor. The number of ranks is
-  // that of `group`.
-  virtual Result<RankModel> Make(const EngineOptions& options,
-                                 const checkpoint::Checkpoint& checkpoint, const Sizes& sizes) = 0;
+  // Lets the others make their models and take orders; rank 0 makes its own meanwhile and meets
+  // them (MeetRanks).
+  virtual void Begin(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+                     const Sizes& sizes) = 0;
+  // Begins, and makes rank 0's model and its executor. The number of ranks is that of `group`.
+  Result<RankModel> Make(const EngineOptions& options, const checkpoint::Checkpoint& checkpoint,
+                         const Sizes& sizes);
   virtual comm::Communicator* group() = 0;
   // Ranks of this process beside the first, for what is registered with executors; valid until the
   // engine ends.
@@ -30,8 +33,12 @@ class Ranks {
   virtual int ranks_here() const = 0;
 };
 
-// Threads. They are started by Make and end when rank 0's executor does.
+// Threads. They are started by Begin and end when rank 0 says so.
 std::unique_ptr<Ranks> MakeRankThreads(int ranks);
+
+// The ranks that options and the launch of this process name. Null: one rank alone. Errors: both
+// name some.
+Result<std::unique_ptr<Ranks>> OpenRanks(const EngineOptions& options);
 
 // One engine's other rank: makes its model as rank 0 does and takes orders until it is told to
 // stop. `ready` is called when it is made.

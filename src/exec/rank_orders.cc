@@ -25,6 +25,14 @@ struct Words {
 };
 static_assert(sizeof(Words) == kOrderHeaderBytes);
 
+struct PlacementWords {
+  uint32_t kind = 0;
+  int32_t layer = 0;
+  int64_t bytes = 0;
+  uint64_t slots = 0;
+};
+static_assert(sizeof(PlacementWords) == 24);
+
 std::span<const std::byte> BytesOf(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
@@ -53,6 +61,39 @@ Result<OrderHeader> DecodeOrder(std::span<const std::byte> bytes) {
   if (words.bytes > static_cast<uint64_t>(step::kMaxMessageBytes))
     return base::InvalidArgument(fmt::format("an order with a body of {} bytes", words.bytes));
   return OrderHeader{static_cast<Order>(words.order), static_cast<int64_t>(words.bytes)};
+}
+
+std::string EncodePlacementOrder(const PlacementOrder& order) {
+  const PlacementWords words{.kind = static_cast<uint32_t>(order.kind),
+                             .layer = order.layer,
+                             .bytes = order.bytes,
+                             .slots = order.slots.size()};
+  std::string text(reinterpret_cast<const char*>(&words), sizeof(words));
+  text.append(reinterpret_cast<const char*>(order.slots.data()),
+              order.slots.size() * sizeof(int32_t));
+  return text;
+}
+
+Result<PlacementOrder> DecodePlacementOrder(std::string_view bytes) {
+  using Kind = PlacementOrder::Kind;
+  PlacementWords words;
+  if (bytes.size() < sizeof(words))
+    return base::InvalidArgument(fmt::format("places of experts in {} bytes", bytes.size()));
+  std::memcpy(&words, bytes.data(), sizeof(words));
+  bytes.remove_prefix(sizeof(words));
+  const bool known = words.kind >= static_cast<uint32_t>(Kind::kCount) &&
+                     words.kind <= static_cast<uint32_t>(Kind::kAdvance);
+  if (!known)
+    return base::InvalidArgument("an order about experts that this version does not know");
+  if (words.slots > kMostSlotsOfOrder || bytes.size() != words.slots * sizeof(int32_t))
+    return base::InvalidArgument(
+        fmt::format("{} places of experts in {} bytes", words.slots, bytes.size()));
+  PlacementOrder order{.kind = static_cast<Kind>(words.kind),
+                       .layer = words.layer,
+                       .bytes = words.bytes,
+                       .slots = std::vector<int32_t>(words.slots)};
+  if (words.slots > 0) std::memcpy(order.slots.data(), bytes.data(), bytes.size());
+  return order;
 }
 
 Status SendOrders(Communicator* group, Order order, const std::vector<std::string>& bodies) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -17,7 +18,7 @@ namespace thalweg::exec {
 enum class Order : uint32_t {
   kStep = 1,   // body: a step plan; answered with its result
   kForward,    // rank 0 has rows that no plan tells of: go through the layers with it; no answer
-  kPlacement,  // body: where experts lie from the next step on; no answer
+  kPlacement,  // body: what is done about where experts lie (PlacementOrder); no answer
   kStop,       // the last one
 };
 
@@ -30,6 +31,26 @@ inline constexpr size_t kOrderHeaderBytes = 16;
 std::array<std::byte, kOrderHeaderBytes> EncodeOrder(const OrderHeader& header);
 // kInvalidArgument: not an order of this version, or a body beyond step::kMaxMessageBytes.
 Result<OrderHeader> DecodeOrder(std::span<const std::byte> bytes);
+
+// What all ranks do between two steps about the places of experts, rank 0 with them.
+struct PlacementOrder {
+  enum class Kind : uint32_t {
+    kCount = 1,  // add up what was counted since the last time, and begin to count anew
+    kBegin,      // begin to bring the experts of `layer` to `slots`
+    kAdvance,    // go on, by `bytes` (model/expert_moves.h)
+  };
+  Kind kind = Kind::kCount;
+  int32_t layer = 0;
+  int64_t bytes = 0;
+  std::vector<int32_t> slots = {};  // the expert of each
+
+  bool operator==(const PlacementOrder&) const = default;
+};
+
+inline constexpr size_t kMostSlotsOfOrder = 1 << 20;
+std::string EncodePlacementOrder(const PlacementOrder& order);
+// kInvalidArgument: bytes of another length than they say, an unknown kind.
+Result<PlacementOrder> DecodePlacementOrder(std::string_view bytes);
 
 // Rank 0: bodies by rank, its own is not sent; empty: none has a body.
 Status SendOrders(comm::Communicator* group, Order order, const std::vector<std::string>& bodies);

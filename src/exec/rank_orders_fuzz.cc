@@ -8,6 +8,9 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace thalweg;
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (const auto order = exec::DecodePlacementOrder(text); order.ok())
+    TW_CHECK(exec::EncodePlacementOrder(*order) == text);
   const auto bytes = std::as_bytes(std::span(data, size));
   const Result<exec::OrderHeader> header = exec::DecodeOrder(bytes);
   if (!header.ok()) return 0;

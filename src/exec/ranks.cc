@@ -39,10 +39,12 @@ Status Follow(Communicator* group, const RankWork& work, Order order, const std:
 
 }  // namespace
 
-RanksExecutor::RanksExecutor(std::unique_ptr<Executor> own, Communicator* group, int32_t slots)
+RanksExecutor::RanksExecutor(std::unique_ptr<Executor> own, Communicator* group, int32_t slots,
+                             std::unique_ptr<BetweenSteps> between)
     : own_(std::move(own)),
       group_(group),
       slots_(slots),
+      between_(std::move(between)),
       parts_(static_cast<size_t>(group->size())),
       results_(parts_.size()),
       bodies_(parts_.size()),
@@ -51,7 +53,10 @@ RanksExecutor::RanksExecutor(std::unique_ptr<Executor> own, Communicator* group,
 }
 
 // Ranks that are lost are told nothing.
-RanksExecutor::~RanksExecutor() { static_cast<void>(SendOrders(group_, Order::kStop, {})); }
+RanksExecutor::~RanksExecutor() {
+  if (between_ != nullptr) between_->End();
+  static_cast<void>(SendOrders(group_, Order::kStop, {}));
+}
 
 void RanksExecutor::Execute(const StepPlan& plan, StepResult* result) {
   result->Clear();
@@ -65,13 +70,16 @@ void RanksExecutor::Execute(const StepPlan& plan, StepResult* result) {
 }
 
 Status RanksExecutor::Run(const StepPlan& plan, StepResult* result) {
+  if (between_ != nullptr) TW_TRY(between_->Before(plan));
   TakeParts(plan);
   TW_TRY(SendOrders(group_, Order::kStep, bodies_));
   results_.front().number = plan.number;
   own_->Execute(parts_.front(), &results_.front());
   TW_TRY(group_->Check());
   TW_TRY(ReceiveAnswers(group_, &answers_));
-  return Gather(result);
+  TW_TRY(Gather(result));
+  if (between_ != nullptr) between_->After();
+  return {};
 }
 
 void RanksExecutor::TakeParts(const StepPlan& plan) {

@@ -14,12 +14,24 @@
 
 namespace thalweg::exec {
 
+// What rank 0 does beside steps, on the thread that executes them. It may give orders then.
+class BetweenSteps {
+ public:
+  virtual ~BetweenSteps() = default;
+  // An error is one of the step, and breaks the group.
+  virtual Status Before(const step::StepPlan& plan) = 0;
+  virtual void After() = 0;
+  // Before the others are told to stop.
+  virtual void End() = 0;
+};
+
 // Rank 0's executor for the engine. Its plans hold the parts of all ranks.
 class RanksExecutor : public Executor {
  public:
-  // `own` runs rank 0's parts. `slots` of every rank. The group outlives this; nobody else uses it
-  // while a plan executes.
-  RanksExecutor(std::unique_ptr<Executor> own, comm::Communicator* group, int32_t slots);
+  // `own` runs rank 0's parts. `slots` of every rank. `between` may be null. The group outlives
+  // this; nobody else uses it while a plan executes.
+  RanksExecutor(std::unique_ptr<Executor> own, comm::Communicator* group, int32_t slots,
+                std::unique_ptr<BetweenSteps> between = nullptr);
   // Tells the others to stop.
   ~RanksExecutor() override;
 
@@ -35,6 +47,7 @@ class RanksExecutor : public Executor {
   std::unique_ptr<Executor> own_;
   comm::Communicator* group_;
   int32_t slots_;
+  std::unique_ptr<BetweenSteps> between_;
   // By rank; they keep their memory.
   std::vector<step::StepPlan> parts_;
   std::vector<step::StepResult> results_;

@@ -25,6 +25,21 @@ TEST(RankOrders, SurviveAndAreChecked) {
   }
 }
 
+TEST(RankOrders, PlacesSurviveAndAreChecked) {
+  const PlacementOrder order{
+      .kind = PlacementOrder::Kind::kBegin, .layer = 3, .bytes = 5, .slots = {1, 0, 2, 2}};
+  const std::string bytes = EncodePlacementOrder(order);
+  const Result<PlacementOrder> same = DecodePlacementOrder(bytes);
+  ASSERT_TRUE(same.ok()) << same.status().ToString();
+  EXPECT_EQ(*same, order);
+  EXPECT_FALSE(DecodePlacementOrder(bytes.substr(0, bytes.size() - 1)).ok());
+  EXPECT_FALSE(DecodePlacementOrder(bytes.substr(0, 23)).ok());
+  EXPECT_FALSE(DecodePlacementOrder(bytes + "x").ok());
+  std::string unknown = bytes;
+  unknown[0] = 4;
+  EXPECT_FALSE(DecodePlacementOrder(unknown).ok());
+}
+
 // The token of a row: its sequence, on which rank it ran, and how many steps that rank has run.
 class Echo : public Executor {
  public:

@@ -16,6 +16,10 @@ using parallel::DispatchCounts;
 using parallel::DispatchPlan;
 using tensor::BF16;
 
+// Messages have a fixed capacity up to so many rows over all ranks: decode steps, for which it is
+// worth more to save an exchange of counts in every layer than not to send room that is not used.
+constexpr int64_t kMostFixedRows = 256;
+
 // What a rank says to another before its rows.
 struct Announcement {
   int32_t layer = 0;
@@ -116,6 +120,7 @@ void ExpertParallel::Forget() {
   counts_ =
       parallel::NoCounts(static_cast<int64_t>(placement_.layers.size()), placement_.shape.experts);
   bytes_ = {};
+  padding_bytes_ = 0;
 }
 
 void ExpertParallel::Mix(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
@@ -144,12 +149,18 @@ void ExpertParallel::RunShared(int layer, const kernels::Ops& ops, const Experts
 
 Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
   TW_CHECK(params.experts.size() == static_cast<size_t>(placement_.shape.experts));
+  if (layer == 0 || layer == cut_layer_) TW_TRY(AgreeOnRows(params.rows));
+  if (most_rows_ == 0) return {};  // of all ranks: nobody waits
   const auto chosen = std::span(params.chosen, static_cast<size_t>(params.rows * params.topk));
   const DispatchPlan plan =
       parallel::PlanDispatch({params.rows, params.topk, chosen, group_->rank(), 0},
                              tables_[static_cast<size_t>(layer)], placement_.shape);
   Count(layer, params, plan);
-  TW_TRY(SendCounts(layer, parallel::CountsOf(plan)));
+  if (capacity_ == 0) {
+    TW_TRY(SendCounts(layer, parallel::CountsOf(plan)));
+  } else {
+    TW_TRY(parallel::CheckCapacity(plan, capacity_));
+  }
   TW_TRY(SendRows(layer, plan, ops, params));
   TW_TRY(ReadRows(tensor::RowBytes(params.quantise, params.hidden)));
   RunReceived(layer, ops, params);
@@ -167,6 +178,16 @@ void ExpertParallel::Count(int layer, const ExpertsParams& params, const Dispatc
       plan, group_->rank(), params.hidden, tensor::RowBytes(params.quantise, params.hidden));
   bytes_.dispatch += bytes.dispatch;
   bytes_.combine += bytes.combine;
+}
+
+// Rows of all ranks, from this layer to where they agree anew.
+Status ExpertParallel::AgreeOnRows(int64_t rows) {
+  std::vector<int64_t> all(static_cast<size_t>(group_->size()));
+  TW_TRY(group_->AllGather(std::as_bytes(std::span(&rows, size_t{1})),
+                           std::as_writable_bytes(std::span(all))));
+  most_rows_ = *std::max_element(all.begin(), all.end());
+  capacity_ = most_rows_ * group_->size() <= kMostFixedRows ? most_rows_ : 0;
+  return {};
 }
 
 // What comes next, and of which layer.
@@ -189,22 +210,35 @@ Status ExpertParallel::SendCounts(int layer, const std::vector<DispatchCounts>& 
   return {};
 }
 
+// One message for each rank, of so many bytes.
+void ExpertParallel::WriteRows(const DispatchPlan& plan, const ExpertsParams& params,
+                               const std::vector<int64_t>& bytes) {
+  const int64_t row_bytes = tensor::RowBytes(params.quantise, params.hidden);
+  const auto weights = std::span(params.weights, static_cast<size_t>(params.rows * params.topk));
+  const auto write = capacity_ > 0 ? parallel::WriteFixedMessage : parallel::WriteMessage;
+  EncodeRows(params, row_bytes, &payload_);
+  sent_.resize(Sum(bytes));
+  auto begin = std::span(sent_);
+  for (int r = 0; r < group_->size(); ++r) {
+    write(plan, r, payload_, row_bytes, weights, params.topk, begin);
+    begin = begin.subspan(static_cast<size_t>(bytes[static_cast<size_t>(r)]));
+  }
+}
+
 // The shared expert runs while rows are on their way.
 Status ExpertParallel::SendRows(int layer, const DispatchPlan& plan, const kernels::Ops& ops,
                                 const ExpertsParams& params) {
-  const std::vector<DispatchCounts> counts = parallel::CountsOf(plan);
   const int64_t row_bytes = tensor::RowBytes(params.quantise, params.hidden);
-  const auto out_bytes = MessageSizes(counts, row_bytes);
-  const auto in_bytes = MessageSizes(in_counts_, row_bytes);
-  sent_.resize(Sum(out_bytes));
+  const std::vector<int64_t> exact = MessageSizes(parallel::CountsOf(plan), row_bytes);
+  const std::vector<int64_t> fixed(exact.size(),
+                                   parallel::FixedMessageBytes(capacity_, params.topk, row_bytes));
+  const auto& out_bytes = capacity_ > 0 ? fixed : exact;
+  const auto in_bytes = capacity_ > 0 ? fixed : MessageSizes(in_counts_, row_bytes);
+  for (int r = 0; r < group_->size(); ++r)
+    if (r != group_->rank())
+      padding_bytes_ += out_bytes[static_cast<size_t>(r)] - exact[static_cast<size_t>(r)];
+  WriteRows(plan, params, out_bytes);
   received_.resize(Sum(in_bytes));
-  EncodeRows(params, row_bytes, &payload_);
-  const auto weights = std::span(params.weights, static_cast<size_t>(params.rows * params.topk));
-  auto begin = std::span(sent_);
-  for (int r = 0; r < group_->size(); ++r) {
-    parallel::WriteMessage(plan, r, payload_, row_bytes, weights, params.topk, begin);
-    begin = begin.subspan(static_cast<size_t>(out_bytes[static_cast<size_t>(r)]));
-  }
   const auto out = MessagesOf<comm::Outgoing>(std::span<const std::byte>(sent_), out_bytes);
   const auto in = MessagesOf<comm::Incoming>(std::span(received_), in_bytes);
   TW_ASSIGN(const comm::Ticket ticket, group_->Begin({comm::Operation::kAllToAll, out, in}));
@@ -214,12 +248,28 @@ Status ExpertParallel::SendRows(int layer, const DispatchPlan& plan, const kerne
 
 Status ExpertParallel::ReadRows(int64_t row_bytes) {
   rows_ = {};
+  if (capacity_ > 0) return ReadFixedRows(row_bytes);
   auto left = std::span<const std::byte>(received_);
   for (const DispatchCounts& counts : in_counts_) {
     const auto bytes = static_cast<size_t>(parallel::MessageBytes(counts, row_bytes));
     TW_TRY(parallel::ReadMessage(left.first(bytes), counts, row_bytes,
                                  placement_.shape.slots_per_rank, &rows_));
     left = left.subspan(bytes);
+  }
+  return {};
+}
+
+// What each message has inside is known when it is read.
+Status ExpertParallel::ReadFixedRows(int64_t row_bytes) {
+  const auto ranks = static_cast<size_t>(group_->size());
+  const size_t bytes = received_.size() / ranks;
+  in_counts_.assign(ranks, {});
+  for (size_t r = 0; r < ranks; ++r) {
+    const auto message = std::span<const std::byte>(received_).subspan(r * bytes, bytes);
+    const size_t rows = rows_.payload.size(), entries = rows_.pairs.size();
+    TW_TRY(parallel::ReadFixedMessage(message, row_bytes, placement_.shape.slots_per_rank, &rows_));
+    in_counts_[r] = {static_cast<int32_t>(rows_.payload.size() - rows),
+                     static_cast<int32_t>(rows_.pairs.size() - entries)};
   }
   return {};
 }

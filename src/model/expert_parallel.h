@@ -26,6 +26,10 @@ class ExpertParallel {
   static Result<std::unique_ptr<ExpertParallel>> Make(comm::Communicator* group,
                                                       parallel::Placement placement);
 
+  // The layer from which on a step may have other rows than before: the decoder's first. Ranks
+  // agree on rows there and in layer 0. The same on all ranks, before the first step.
+  void SetCut(int layer) { cut_layer_ = layer; }
+
   bool Covers(int layer) const { return layer < static_cast<int>(tables_.size()); }
   // Whether this rank computes the expert of a covered layer.
   bool Holds(int layer, int64_t expert) const;
@@ -45,6 +49,8 @@ class ExpertParallel {
   // Rows of this rank by layer and expert, and what was sent, since the beginning or Forget.
   const parallel::ExpertCounts& counts() const { return counts_; }
   const parallel::EpBytes& bytes() const { return bytes_; }
+  // Sent beside them: by what messages of fixed capacity are longer than their rows.
+  int64_t padding_bytes() const { return padding_bytes_; }
   void Forget();
 
  private:
@@ -52,10 +58,14 @@ class ExpertParallel {
   void MakeTables();
   void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
   Status Exchange(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  Status AgreeOnRows(int64_t rows);
   Status SendCounts(int layer, const std::vector<parallel::DispatchCounts>& counts);
+  void WriteRows(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& params,
+                 const std::vector<int64_t>& bytes);
   Status SendRows(int layer, const parallel::DispatchPlan& plan, const kernels::Ops& ops,
                   const kernels::ExpertsParams& params);
   Status ReadRows(int64_t row_bytes);
+  Status ReadFixedRows(int64_t row_bytes);
   // Experts of a call whose rows are in host memory, wherever the weights are.
   void RunOn(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   // The shared expert alone: shared_ [rows, hidden].
@@ -69,7 +79,13 @@ class ExpertParallel {
   std::vector<parallel::ReplicaTable> tables_;  // [layers]
   parallel::ExpertCounts counts_;
   parallel::EpBytes bytes_;
+  int64_t padding_bytes_ = 0;
   Status status_;
+
+  // Agreed on by all ranks, until they do so anew.
+  int cut_layer_ = 0;
+  int64_t most_rows_ = 0;  // of a rank
+  int64_t capacity_ = 0;   // rows that messages have room for; 0: they are as long as they must be
 
   // Of the layer under way.
   std::vector<parallel::DispatchCounts> in_counts_;  // [ranks]

@@ -9,6 +9,7 @@
 #include "checkpoint/token_map.h"
 #include "model/context_parallel.h"
 #include "model/device_plan.h"
+#include "model/expert_parallel.h"
 #include "model/packing.h"
 #include "model/replay.h"
 #include "model/state.h"
@@ -114,9 +115,11 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint, const Mod
                              void* queue) {
   ModelParts parts = PlanParts(checkpoint.config(), options);
   TW_ASSIGN(parts.weights, BindWeights(checkpoint));
+  if (options.expert_parallel != nullptr)
+    options.expert_parallel->SetCut(parts.config.DecoderBegin());
   const int64_t others = StateBytes(parts.config, options);
   if (options.ops->memory->host) {
-    TW_ASSIGN(parts.packed, PackWeights(options, others, &parts.weights));
+    TW_ASSIGN(parts.packed, PackWeights(options, others, &parts.weights, &parts.expert_store));
   } else {
     const tensor::Stream stream{.team = options.team, .device = queue};
     TW_ASSIGN(parts.uploaded, UploadWeights(parts.config, options, stream, others, &parts.weights));
@@ -180,7 +183,7 @@ MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
     plan.packed_weights = UploadedBytes(config, *options.ops);
     if (options.ops->memory->steps != nullptr) plan.movable_tables = EngramTableBytes(config);
   } else if (options.repack != Repack::kNever) {
-    plan.packed_weights = PackedBytes(config, *options.ops, true);
+    plan.packed_weights = PackedBytes(config, *options.ops, true, options.expert_blocks);
   }
   return plan;
 }
@@ -249,6 +252,10 @@ const Config& Model::config() const { return state_->parts.config; }
 const ModelOptions& Model::options() const { return state_->parts.options; }
 kvpool::Pool& Model::pool() { return state_->pool; }
 tensor::Stream Model::stream() const { return state_->stream(); }
+std::span<FeedForward> Model::experts(int layer) {
+  return state_->parts.weights.layers[static_cast<size_t>(layer)].ffn.experts;
+}
+ExpertStore& Model::expert_store() { return state_->parts.expert_store; }
 int64_t Model::packed_bytes() const { return state_->parts.packed.bytes(); }
 
 Status Model::Begin(kvpool::SequenceId id, const kvpool::Beginning& beginning,

@@ -46,6 +46,11 @@ struct ModelOptions {
   // Routed experts over the ranks of a group (model/expert_parallel.h); not owned; null: this rank
   // has all. Ranks go through every step together: one without work calls Idle.
   ExpertParallel* expert_parallel = nullptr;
+  // Called at the beginning of each Step, refused ones too: tells the other ranks to go along. An
+  // error is one of the step. Empty: they are told by others.
+  std::function<Status()> before_step = {};
+  // For plans of memory: experts of the target's layers that are packed on this rank; 0: all.
+  int64_t expert_blocks = 0;
   // Rows of prompts over the ranks of a group (model/context_parallel.h); not owned; null: this
   // rank runs its own. Likewise all go through every step together. Needs blocks_from_outside.
   ContextParallel* context_parallel = nullptr;
@@ -148,6 +153,9 @@ class Model {
   bool has_draft() const;
   // Bytes of repacked weights; 0: they are used as stored.
   int64_t packed_bytes() const;
+  // Routed experts of a layer, and blocks for packed ones that come and go, between two steps.
+  std::span<kernels::FeedForward> experts(int layer);
+  ExpertStore& expert_store();
 
   // Appends the chunks' tokens to their sequences and computes the logits asked for. Chunks belong
   // to different sequences; a row's bits depend on its own sequence alone. On error nothing has

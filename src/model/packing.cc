@@ -26,10 +26,15 @@ struct Piece {
 struct Layout {
   std::vector<Piece> pieces;  // ascending offsets
   int64_t bytes = 0;
+  // Behind the pieces: blocks for experts that come later.
+  ExpertStore store = {};
+  int64_t first_block = 0;
+  int64_t blocks = 0;
+
+  int64_t packed_bytes() const { return blocks > 0 ? first_block : bytes; }
 };
 
-// Matrices of experts that other ranks compute: nothing of them is read. What comes to this rank
-// later is multiplied as it is stored.
+// Matrices of experts that other ranks compute: nothing of them is read.
 std::unordered_set<const Matrix*> OfOtherRanks(const ModelOptions& options, Weights* weights) {
   std::unordered_set<const Matrix*> out;
   const ExpertParallel* group = options.expert_parallel;
@@ -43,6 +48,24 @@ std::unordered_set<const Matrix*> OfOtherRanks(const ModelOptions& options, Weig
   return out;
 }
 
+// Room for as many experts as the rank has slots, and for one layer more, which comes before the
+// old one goes.
+void PlanBlocks(const ModelOptions& options, const Weights& weights, Layout* layout) {
+  const ExpertParallel* group = options.expert_parallel;
+  if (group == nullptr || !options.experts_move) return;
+  layout->store = ExpertStore(*options.ops, weights.layers.front().ffn.experts.front());
+  if (layout->store.block_bytes() == 0) return;
+  const parallel::Placement& placement = group->placement();
+  const auto layers = static_cast<int64_t>(placement.layers.size());
+  int64_t held = 0;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    for (int64_t e = 0; e < placement.shape.experts; ++e)
+      held += group->Holds(static_cast<int>(layer), e) ? 1 : 0;
+  layout->first_block = layout->bytes;
+  layout->blocks = (layers + 1) * placement.shape.slots_per_rank - held;
+  layout->bytes += layout->blocks * layout->store.block_bytes();
+}
+
 Layout PlanArena(const ModelOptions& options, Weights* weights) {
   Layout layout;
   const std::unordered_set<const Matrix*> others = OfOtherRanks(options, weights);
@@ -52,7 +75,14 @@ Layout PlanArena(const ModelOptions& options, Weights* weights) {
     layout.pieces.push_back({matrix, layout.bytes, bytes});
     layout.bytes += base::RoundUp(bytes, tensor::kAlignBytes);
   }
+  PlanBlocks(options, *weights, &layout);
   return layout;
+}
+
+ExpertStore FillStore(Layout layout, std::byte* arena) {
+  for (int64_t i = 0; i < layout.blocks; ++i)
+    layout.store.Add(arena + layout.first_block + i * layout.store.block_bytes());
+  return std::move(layout.store);
 }
 
 void PackPiece(const ModelOptions& options, const Piece& piece, std::byte* arena) {
@@ -64,11 +94,11 @@ void PackPiece(const ModelOptions& options, const Piece& piece, std::byte* arena
 // Matrices that are a good part of one member's share are packed by the whole team, one after
 // another; the others by one member each, shared out by bytes.
 void PackPieces(const ModelOptions& options, const Layout& layout, std::byte* arena) {
-  const int64_t large = layout.bytes / (4 * options.team->size());
+  const int64_t large = layout.packed_bytes() / (4 * options.team->size());
   for (const Piece& piece : layout.pieces) {
     if (piece.bytes > large) PackPiece(options, piece, arena);
   }
-  options.team->ParallelFor(layout.bytes, 1, [&](int64_t begin, int64_t end) {
+  options.team->ParallelFor(layout.packed_bytes(), 1, [&](int64_t begin, int64_t end) {
     const auto at = [](const Piece& piece, int64_t offset) { return piece.offset < offset; };
     const auto& all = layout.pieces;
     auto piece = std::lower_bound(all.begin(), all.end(), begin, at);
@@ -128,13 +158,16 @@ std::vector<Matrix*> Matrices(Weights* weights) {
   return out;
 }
 
-int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft) {
-  int64_t bytes = 0;
+int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft,
+                    int64_t expert_blocks) {
+  int64_t bytes = 0, experts = 0;
   for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(config)) {
     if (!IsMatrix(tensor) || (tensor.draft && !draft)) continue;
-    bytes += base::RoundUp(ops.packed_bytes(ShapeOf(tensor)), tensor::kAlignBytes);
+    const int64_t packed = base::RoundUp(ops.packed_bytes(ShapeOf(tensor)), tensor::kAlignBytes);
+    (tensor.expert >= 0 && !tensor.draft ? experts : bytes) += packed;
   }
-  return bytes;
+  const int64_t all = config.num_hidden_layers * config.n_routed_experts;
+  return bytes + (expert_blocks == 0 ? experts : experts / all * expert_blocks);
 }
 
 int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops) {
@@ -152,9 +185,9 @@ bool FitsInto(int64_t free, int64_t packed, int64_t others) {
 }
 
 Result<tensor::LargeBuffer> PackWeights(const ModelOptions& options, int64_t others,
-                                        Weights* weights) {
+                                        Weights* weights, ExpertStore* store) {
   if (options.repack == Repack::kNever) return tensor::LargeBuffer();
-  const Layout layout = PlanArena(options, weights);
+  Layout layout = PlanArena(options, weights);
   if (layout.bytes == 0) return tensor::LargeBuffer();
   const int64_t free = base::FreeMemoryBytes();
   if (options.repack == Repack::kAuto && !FitsInto(free, layout.bytes, others))
@@ -167,6 +200,7 @@ Result<tensor::LargeBuffer> PackWeights(const ModelOptions& options, int64_t oth
   }
   TW_ASSIGN(tensor::LargeBuffer arena, tensor::LargeBuffer::Allocate(layout.bytes));
   PackPieces(options, layout, arena.data());
+  *store = FillStore(std::move(layout), arena.data());
   return arena;
 }
 

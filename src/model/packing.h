@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "model/expert_store.h"
 #include "model/model.h"
 #include "model/weights.h"
 #include "tensor/large_buffer.h"
@@ -15,8 +16,10 @@ namespace thalweg::model {
 std::vector<Matrix*> Matrices(Weights* weights);
 
 // Bytes of the packed form of every matrix of a config, the drafter's when `draft`; nothing is
-// loaded. 0: the backend uses the stored form.
-int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft);
+// loaded. 0: the backend uses the stored form. `expert_blocks`: so many routed experts of the
+// target's layers in place of all; 0: all.
+int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, bool draft,
+                    int64_t expert_blocks);
 
 // Bytes of every tensor but those of the vision tower in the memory of a device backend, packed
 // where the backend has a layout of its own; scales that it packs beside their codes are counted
@@ -28,9 +31,9 @@ int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops)
 bool FitsInto(int64_t free, int64_t packed, int64_t others);
 
 // Packs what `options` ask for and returns the memory that the matrices then point into; empty when
-// nothing was packed. `others`: bytes that will be allocated beside. Errors: Repack::kAlways and no
-// memory for it.
+// nothing was packed. `others`: bytes that will be allocated beside. `store` gets the free blocks
+// for experts that come later, where they may. Errors: Repack::kAlways and no memory for it.
 Result<tensor::LargeBuffer> PackWeights(const ModelOptions& options, int64_t others,
-                                        Weights* weights);
+                                        Weights* weights, ExpertStore* store);
 
 }  // namespace thalweg::model

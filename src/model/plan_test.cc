@@ -2,6 +2,7 @@
 // sequence, and growth with what is asked for.
 #include <gtest/gtest.h>
 
+#include "kernels/backends.h"
 #include "model/device_plan.h"
 #include "model/model.h"
 #include "model/replay.h"
@@ -55,6 +56,23 @@ TEST(MemoryPlan, WorkspaceGrowsWithRows) {
   // A row holds at least its streams and queries.
   EXPECT_GT(large - small, 448 * 2 * (4 * 5120 + 64 * 512));
   EXPECT_LT(large, 8 * small + 1);
+}
+
+// A rank that shares the experts with others packs its own alone.
+TEST(MemoryPlan, ExpertsOfARank) {
+  const Config config = Released();
+  ModelOptions options;
+  options.ops = &kernels::CpuOps(kernels::Numerics::kExact);
+  const int64_t all = PlanMemory(config, options).packed_weights;
+  const auto packed = [&](int64_t experts_of_layer) {
+    options.expert_blocks = config.num_hidden_layers * experts_of_layer;
+    return PlanMemory(config, options).packed_weights;
+  };
+  EXPECT_EQ(packed(config.n_routed_experts), all);
+  const int64_t half = packed(config.n_routed_experts / 2),
+                quarter = packed(config.n_routed_experts / 4);
+  EXPECT_EQ(all - half, 2 * (half - quarter));
+  EXPECT_LT(quarter, all * 3 / 10);  // routed experts are nearly everything
 }
 
 // Shapes that no kernel of a device has a body for are refused before anything is allocated.

@@ -9,6 +9,7 @@
 #include "kernels/ops.h"
 #include "kvpool/pool.h"
 #include "model/batch.h"
+#include "model/expert_store.h"
 #include "model/model.h"
 #include "model/probe.h"
 #include "model/upload.h"
@@ -42,6 +43,7 @@ struct ModelParts {
   RopeFrequencies frequencies;
   Weights weights;
   tensor::LargeBuffer packed;  // what Matrix::packed of the weights points into
+  ExpertStore expert_store;    // blocks in it for experts that move
   UploadedWeights uploaded;    // all weights, where the backend's memory is not the host's
   EngramConstants engram;      // where the backend hashes
 };

@@ -286,6 +286,7 @@ int64_t LogitRowsOf(std::span<const Chunk> chunks) {
 Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* probe) {
   State& s = *state_;
   TW_CHECK_EQ(s.results.under_way(), 0);
+  if (options().before_step) TW_TRY(options().before_step());
   if (const Status checked = s.CheckStep(chunks); !checked.ok()) {
     if (s.InGroup()) TW_TRY(Idle());  // the others run
     return checked;

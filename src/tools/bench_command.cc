@@ -12,6 +12,7 @@
 #include "tools/bench_layers.h"
 #include "tools/bench_model.h"
 #include "tools/bench_ranks.h"
+#include "tools/bench_ranks_decode.h"
 #include "tools/bench_sampling.h"
 #include "tools/bench_scheduler.h"
 #include "tools/bench_serve.h"
@@ -160,13 +161,19 @@ struct Part {
   bool by_default;  // runs when no part is named
 };
 
-constexpr std::array kParts = {
-    Part{"kernel", BenchKernelOf, false},           Part{"tokenizer", BenchTokenizerOf, true},
-    Part{"kernels", BenchKernelsOf, true},          Part{"model", BenchModelOf, true},
-    Part{"sampling", BenchSamplingOf, false},       Part{"scheduler", BenchSchedulerOf, false},
-    Part{"throughput", BenchThroughputOf, false},   Part{"latency", BenchLatencyOf, false},
-    Part{"serve", bench::BenchServeCommand, false}, Part{"spec", bench::BenchSpecCommand, false},
-    Part{"costs", bench::BenchCostsCommand, false}, Part{"ranks", bench::BenchRanksCommand, false}};
+constexpr std::array kParts = {Part{"kernel", BenchKernelOf, false},
+                               Part{"tokenizer", BenchTokenizerOf, true},
+                               Part{"kernels", BenchKernelsOf, true},
+                               Part{"model", BenchModelOf, true},
+                               Part{"sampling", BenchSamplingOf, false},
+                               Part{"scheduler", BenchSchedulerOf, false},
+                               Part{"throughput", BenchThroughputOf, false},
+                               Part{"latency", BenchLatencyOf, false},
+                               Part{"serve", bench::BenchServeCommand, false},
+                               Part{"spec", bench::BenchSpecCommand, false},
+                               Part{"costs", bench::BenchCostsCommand, false},
+                               Part{"ranks", bench::BenchRanksCommand, false},
+                               Part{"ranks-decode", bench::BenchRanksDecodeCommand, false}};
 
 Status UnknownPart(std::string_view name) {
   std::vector<std::string_view> names;
@@ -285,7 +292,9 @@ Command BenchCommand() {
                           "of the control plane), throughput or latency (an engine under load), "
                           "serve (a server under load), spec (what speculation brings), "
                           "costs (what the ops of a step cost, for thalweg simulate), ranks (a "
-                          "long prompt on one rank and on several; under mpirun, too)",
+                          "long prompt on one rank and on several; under mpirun, too), "
+                          "ranks-decode (decode over ranks against as many threads, and against "
+                          "what simulate predicts)",
                       .least = 0,
                       .most = 1},
       .run = Bench};

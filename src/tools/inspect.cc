@@ -57,8 +57,8 @@ Status Inspect(const InspectOptions& options) {
   TW_ASSIGN(report.engram, checkpoint::BuildEngramTables(report.config));
   report.inventory = ExpectedInventory(report.config);
   report.repacked = {
-      model::PackedBytes(report.config, kernels::CpuOps(kernels::Numerics::kExact), true),
-      model::PackedBytes(report.config, kernels::CpuOps(kernels::Numerics::kFast), true)};
+      model::PackedBytes(report.config, kernels::CpuOps(kernels::Numerics::kExact), true, 0),
+      model::PackedBytes(report.config, kernels::CpuOps(kernels::Numerics::kFast), true, 0)};
   if (options.check) TW_TRY(Check(options.path, report));
   *options.out << (options.json ? ReportJson(report) : ReportTables(report));
   return {};

@@ -14,8 +14,9 @@ namespace {
 
 using engine::RankProcess;
 
-// Commands whose work an engine does.
-constexpr std::array<std::string_view, 2> kOnRanks = {"batch", "serve"};
+// Commands whose work an engine does, and those that run their model themselves.
+constexpr std::array<std::string_view, 4> kOnRanks = {"batch", "serve", "run", "score"};
+constexpr std::array<std::string_view, 2> kWithoutEngine = {"run", "score"};
 // What hosts may differ in.
 constexpr std::array<std::string_view, 5> kOfTheHost = {"model-dir", "threads", "pin", "log-level",
                                                         "trace"};
@@ -54,10 +55,18 @@ void LeaveSignalsToRank0() {
   std::signal(SIGTERM, SIG_IGN);
 }
 
-Result<int> Follow(RankProcess* process, const OptionValues& values) {
+Status FollowCommand(RankProcess* process, const Command& command, const OptionValues& values) {
+  if (Contains(kWithoutEngine, command.name)) {
+    TW_ASSIGN(const engine::EngineOptions options, engine::EngineOptions::ForwardFrom(values));
+    return process->FollowForwards(options);
+  }
+  TW_ASSIGN(const engine::EngineOptions options, engine::EngineOptions::From(values));
+  return process->Follow(options);
+}
+
+Result<int> Follow(RankProcess* process, const Command& command, const OptionValues& values) {
   LeaveSignalsToRank0();
-  const Result<engine::EngineOptions> options = engine::EngineOptions::From(values);
-  const Status status = options.ok() ? process->Follow(*options) : options.status();
+  const Status status = FollowCommand(process, command, values);
   if (!status.ok()) process->Leave(status);
   if (const Status ended = process->End(); !ended.ok()) process->Leave(ended);
   return kExitOk;
@@ -91,7 +100,7 @@ Result<int> RunTogether(RankProcess* process, const Command& command, const Opti
   if (status.ok() && RunsEverywhere(command, values))
     return RunEverywhere(process, command, values);
   if (status.ok())
-    return process->leads() ? Lead(process, command, values) : Follow(process, values);
+    return process->leads() ? Lead(process, command, values) : Follow(process, command, values);
   const std::string rank = fmt::format("rank {}", process->world().rank());
   TW_TRY(process->End());
   return status.WithContext(rank);

@@ -29,6 +29,7 @@ constexpr std::string_view kThinkEnd = "</think>";
 std::vector<OptionRow> Rows() {
   std::vector<OptionRow> rows = ModelOptionRows();
   for (OptionRow& row : ReplayOptionRows("compact")) rows.push_back(std::move(row));
+  for (OptionRow& row : engine::EngineOptions::RankRows()) rows.push_back(std::move(row));
   const std::vector<OptionRow> own = {
       {.name = "file",
        .help = "read the prompt from a file; - for standard input",
@@ -372,7 +373,8 @@ Result<int> Run(const OptionValues& values) {
     TW_ASSIGN(prompt, PromptText(values));
   }
   CatchSignals(SecondSignal::kKills);
-  TW_ASSIGN(const SessionOptions session_options, SessionOptions::From(values));
+  TW_ASSIGN(SessionOptions session_options, SessionOptions::From(values));
+  TW_ASSIGN(session_options.ranks, engine::EngineOptions::ForwardFrom(values));
   TW_ASSIGN(Session session, OpenSession(session_options));
   Conversation conversation(values, &session);
   TW_TRY(conversation.Prepare());

@@ -20,7 +20,7 @@ constexpr size_t kSampleBytes = 4096;
 constexpr size_t kMaxFiles = 4096;
 
 // Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 26> kWithoutEffect = {"model-dir",
+constexpr std::array<std::string_view, 28> kWithoutEffect = {"model-dir",
                                                              "offline",
                                                              "threads",
                                                              "pin",
@@ -45,7 +45,9 @@ constexpr std::array<std::string_view, 26> kWithoutEffect = {"model-dir",
                                                              "ranks",
                                                              "expert-placement",
                                                              "context-ranks",
-                                                             "expert-spare"};
+                                                             "expert-spare",
+                                                             "rebalance-window",
+                                                             "expert-counts"};
 
 std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};

@@ -98,7 +98,8 @@ Result<std::vector<DocumentScore>> ScoreAll(const std::vector<Document>& documen
 }
 
 Result<int> Score(const OptionValues& values) {
-  TW_ASSIGN(const SessionOptions options, SessionOptions::From(values));
+  TW_ASSIGN(SessionOptions options, SessionOptions::From(values));
+  TW_ASSIGN(options.ranks, engine::EngineOptions::ForwardFrom(values));
   TW_ASSIGN(Session session, OpenSession(options));
   TW_ASSIGN(const model::Replay replay, ReplayFrom(values, session.config()));
   TW_ASSIGN(const std::vector<Document> documents, ReadDocuments(values, session));
@@ -116,6 +117,7 @@ Result<int> Score(const OptionValues& values) {
 std::vector<OptionRow> Rows() {
   std::vector<OptionRow> rows = ModelOptionRows();
   for (OptionRow& row : ReplayOptionRows("full")) rows.push_back(std::move(row));
+  for (OptionRow& row : engine::EngineOptions::RankRows()) rows.push_back(std::move(row));
   for (OptionRow& row : DocumentOptionRows()) rows.push_back(std::move(row));
   const std::vector<OptionRow> own = {
       {.name = "logits", .help = "write the logits to a safetensors file", .value_name = "FILE"},

@@ -21,6 +21,15 @@ Result<std::unique_ptr<checkpoint::Checkpoint>> OpenCheckpoint(const SessionOpti
   return std::make_unique<checkpoint::Checkpoint>(std::move(opened));
 }
 
+// With the other ranks, where there are some.
+Result<std::unique_ptr<model::Model>> LoadModel(model::ModelOptions options, Session* session) {
+  if (session->ranks == nullptr) return model::Model::Load(*session->checkpoint, options);
+  session->ranks->Lead(&options);
+  auto made = model::Model::Load(*session->checkpoint, options);
+  TW_TRY(session->ranks->Meet(made.status()));
+  return made;
+}
+
 }  // namespace
 
 std::vector<OptionRow> MachineOptionRows() { return engine::EngineOptions::MachineRows(); }
@@ -81,8 +90,12 @@ Result<Session> OpenSession(const SessionOptions& options) {
                                                              .numerics = options.numerics,
                                                              .target = options.cpu_target}));
   const kernels::Ops* ops = options.ops != nullptr ? options.ops : named;
-  session.team = std::make_unique<base::ThreadTeam>(options.threads, options.pinning);
   TW_ASSIGN(session.checkpoint, OpenCheckpoint(options));
+  if (options.ranks.has_value()) {
+    TW_ASSIGN(session.ranks, engine::ForwardRanks::Start(*options.ranks, *session.checkpoint));
+  }
+  const int threads = session.ranks != nullptr ? session.ranks->threads() : options.threads;
+  session.team = std::make_unique<base::ThreadTeam>(threads, options.pinning);
   progress.Advance("tokenizer");
   TW_ASSIGN(text::Tokenizer tokenizer, text::Tokenizer::Load(options.folder / "tokenizer.json"));
   session.tokenizer = std::make_shared<const text::Tokenizer>(std::move(tokenizer));
@@ -97,7 +110,7 @@ Result<Session> OpenSession(const SessionOptions& options) {
   model_options.blocks_from_outside = options.blocks_from_outside;
   model_options.repack = options.repack;
   model_options.graphs = options.graphs;
-  TW_ASSIGN(session.model, model::Model::Load(*session.checkpoint, model_options));
+  TW_ASSIGN(session.model, LoadModel(model_options, &session));
   progress.Advance("ready");
   spdlog::info("{} threads{}, {} MiB of weights repacked", session.team->size(),
                session.team->pinned() ? ", pinned" : "", session.model->packed_bytes() >> 20);

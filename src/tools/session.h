@@ -11,6 +11,7 @@
 #include "base/options.h"
 #include "base/thread_team.h"
 #include "checkpoint/checkpoint.h"
+#include "engine/forward_ranks.h"
 #include "kernels/backends.h"
 #include "model/model.h"
 #include "model/replay.h"
@@ -51,6 +52,8 @@ struct SessionOptions {
   int64_t max_tokens = 0;            // 0: one full context
   bool blocks_from_outside = false;  // model/model.h
   bool draft = false;
+  // Of a command that can share its model with other ranks (engine/forward_ranks.h).
+  std::optional<engine::EngineOptions> ranks = {};
   const kernels::Ops* ops = nullptr;  // instead of those that backend, numerics and target name
 
   static Result<SessionOptions> From(const OptionValues& values);
@@ -59,6 +62,7 @@ struct SessionOptions {
 struct Session {
   std::unique_ptr<base::ThreadTeam> team;
   std::unique_ptr<checkpoint::Checkpoint> checkpoint;
+  std::unique_ptr<engine::ForwardRanks> ranks;  // null: this process runs alone
   std::shared_ptr<const text::Tokenizer> tokenizer;
   checkpoint::GenerationDefaults defaults;
   std::unique_ptr<model::Model> model;

@@ -1,12 +1,19 @@
 // The number of ranks changes no bit of what a request gets: engines over 1, 2, 3, 4 and 8 ranks
 // (threads), greedy and sampled with seeds, with every rank busy and with most of them idle, with
-// copies of experts, prefix reuse, overlap, preemption, drafts, forced text and custom processors;
-// over nano and both tiny checkpoints. Mistakes are told before anything runs.
+// copies of experts, a rebalance in the middle, random delays, prefix reuse, overlap, preemption,
+// drafts, forced text and custom processors; over nano and both tiny checkpoints. Mistakes are told
+// before anything runs.
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <thread>
 
 #include "base/mapped_file.h"
+#include "base/rng.h"
 #include "engine/rank.h"
 #include "engine/ranks.h"
+#include "parallel/statistics.h"
 #include "tests/engine/harness.h"
 #include "tests/invariance/checkpoints.h"
 
@@ -126,6 +133,58 @@ TEST(EngineRanks, CopiesOfExperts) {
   Check(options);
 }
 
+// Experts move while requests run: once each layer that gains by it, then again as texts change.
+TEST(EngineRanks, ARebalanceInTheMiddle) {
+  for (const int64_t ranks : {2, 3, 4, 8}) {
+    SCOPED_TRACE(ranks);
+    engine::EngineOptions options = Options(ranks);
+    options.expert_spare = ranks == 3 ? 0 : 1;
+    options.rebalance_window = 300;
+    options.repack = ranks == 4 ? model::Repack::kNever : model::Repack::kAlways;
+    const auto engine = LoadEngine(options);
+    for (int i = 0; i < 3; ++i) ExpectSame(Expected(), RunAll(*engine, SomeRequests()));
+    const engine::ExpertMetrics experts = engine->metrics().experts;
+    EXPECT_GT(experts.windows, 0u);
+    EXPECT_GT(experts.layers_switched, 0u);
+    EXPECT_GT(experts.experts_moved, 0u);
+    EXPECT_GT(experts.last_step, 0u);
+    EXPECT_LE(experts.last_step, engine->metrics().steps);
+    EXPECT_GE(experts.imbalance, 1);
+  }
+}
+
+TEST(EngineRanks, CountsAreSavedAndPlaceExpertsTheNextTime) {
+  const std::string file = testing::TempDir() + "/counts-" + std::to_string(getpid()) + ".json";
+  std::remove(file.c_str());
+  engine::EngineOptions options = Options(2);
+  options.expert_counts = file;
+  ExpectSame(Expected(), RunAll(*LoadEngine(options), SomeRequests()));
+  const auto counts = parallel::ReadCounts(file);
+  ASSERT_TRUE(counts.ok()) << counts.status().ToString();
+  EXPECT_GT(counts->rows, 500);
+  for (const auto& layer : counts->layers)  // with compact replay the decoder runs fewer
+    EXPECT_LE(std::accumulate(layer.begin(), layer.end(), int64_t{0}), 4 * counts->rows);
+  // Placed by them, and counted anew on one rank: prompts and seeds are the same, so are rows.
+  options.expert_spare = 1;
+  ExpectSame(Expected(), RunAll(*LoadEngine(options), SomeRequests()));
+  options.ranks = 1;
+  ExpectSame(Expected(), RunAll(*LoadEngine(options), SomeRequests()));
+  EXPECT_TRUE(parallel::ReadCounts(file).ok());
+  std::remove(file.c_str());
+}
+
+TEST(EngineRanks, CountsOfAnotherModelAreRefused) {
+  engine::EngineOptions options = Options(2);
+  options.expert_counts = testing::TempDir() + "/other-" + std::to_string(getpid()) + ".json";
+  ASSERT_TRUE(
+      base::WriteFile(options.expert_counts, parallel::ToJson(parallel::NoCounts(3, 5))).ok());
+  const auto engine = engine::Engine::Load(options);
+  ASSERT_FALSE(engine.ok());
+  EXPECT_NE(engine.status().message().find("give --expert-counts another file"), std::string::npos)
+      << engine.status().ToString();
+  std::remove(options.expert_counts.c_str());
+}
+
 TEST(EngineRanks, PreemptionOverlapAndSmallChunks) {
   engine::EngineOptions options = Options(2);
   options.preempt_every = 3;
@@ -139,6 +198,24 @@ TEST(EngineRanks, Drafts) {
   options.draft_tokens = 4;
   options.draft_costs = false;
   Check(options);
+}
+
+// Ranks that are late by random times, each behind other steps: nothing depends on who comes first.
+TEST(EngineRanks, RandomDelays) {
+  std::vector<GenerateRequest> all = SomeRequests();
+  for (size_t i = 0; i < all.size(); ++i)
+    all[i].logits_processor = [i](std::span<const int32_t> tokens, std::span<float>) {
+      const auto draw = base::Philox4x32(
+          {static_cast<uint32_t>(tokens.size()), static_cast<uint32_t>(i), 0, 0}, {11, 0});
+      std::this_thread::sleep_for(std::chrono::microseconds(draw[0] % 4000));
+      return Status();
+    };
+  for (const int64_t ranks : {2, 3, 8}) {
+    SCOPED_TRACE(ranks);
+    engine::EngineOptions options = Options(ranks);
+    options.rebalance_window = ranks == 3 ? 200 : 0;
+    ExpectSame(Expected(), RunAll(*LoadEngine(options), all));
+  }
 }
 
 TEST(EngineRanks, OneRequestAfterAnotherIsSpreadOverRanks) {

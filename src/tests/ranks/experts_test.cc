@@ -14,73 +14,15 @@
 #include "kernels/test_kit.h"
 #include "model/expert_parallel.h"
 #include "parallel/balance.h"
+#include "tensor/row_format.h"
 #include "tests/device/pretend.h"
 #include "tests/invariance/checkpoints.h"
+#include "tests/ranks/reader.h"
 
 namespace thalweg::tests {
 namespace {
 
-constexpr int64_t kLongest = 33;
 constexpr int64_t kMostSteps = 12;
-
-// What one rank reads: rank 0 the longest text in wide pieces, the next ones less, every fourth
-// nothing at all.
-struct Reading {
-  std::vector<int32_t> text;
-  int64_t width = 1;
-};
-
-Reading ReadingOf(const checkpoint::Config& config, int rank) {
-  if (rank % 4 == 3) return {};
-  const int64_t length = kLongest - 11 * (rank % 4);
-  return {SomeText(config, length, 10 + static_cast<uint32_t>(rank)), 3 + rank % 5};
-}
-
-// One piece of a text a step; the logits of all rows. The third piece runs the encoder alone.
-class RankReader {
- public:
-  RankReader(const checkpoint::Checkpoint& checkpoint, const kernels::Ops& ops, int rank,
-             model::ExpertParallel* experts)
-      : team_(1), reading_(ReadingOf(checkpoint.config(), rank)) {
-    model::ModelOptions options = OptionsFor(ops, 1, 1, kLongest + 8);
-    options.team = &team_;
-    options.graphs = false;  // a device that is pretended records none
-    options.repack = model::Repack::kNever;
-    options.expert_parallel = experts;
-    model_ = LoadModel(checkpoint, options);
-    sequence_ = model_->pool().Open().value();
-  }
-
-  Status Step() {
-    const auto length = static_cast<int64_t>(reading_.text.size());
-    const int64_t rows = std::min(reading_.width, length - at_);
-    if (rows == 0) return model_->Idle();
-    const bool encoder_alone = steps_ == 2;
-    const model::Chunk chunk{
-        .sequence = sequence_,
-        .tokens =
-            std::span(reading_.text).subspan(static_cast<size_t>(at_), static_cast<size_t>(rows)),
-        .decoder_from = encoder_alone ? at_ + rows : 0,
-        .logits = encoder_alone ? model::LogitRows::kNone : model::LogitRows::kAll};
-    model::StepOutput output;
-    TW_TRY(model_->Step({&chunk, 1}, &output));
-    logits_.insert(logits_.end(), output.logits.begin(), output.logits.end());
-    at_ += rows;
-    ++steps_;
-    return {};
-  }
-  bool done() const { return at_ == static_cast<int64_t>(reading_.text.size()); }
-  const std::vector<float>& logits() const { return logits_; }
-
- private:
-  base::ThreadTeam team_;
-  Reading reading_;
-  std::unique_ptr<model::Model> model_;
-  kvpool::SequenceId sequence_ = {};
-  int64_t at_ = 0;
-  int64_t steps_ = 0;
-  std::vector<float> logits_;
-};
 
 std::vector<float> Alone(const checkpoint::Checkpoint& checkpoint, const kernels::Ops& ops,
                          int rank) {
@@ -198,6 +140,85 @@ TEST(ExpertParallel, EveryRowIsCountedForEachOfItsExperts) {
     int64_t chosen = 0;
     for (const int64_t count : counts.layers[0]) chosen += count;
     EXPECT_EQ(chosen, text * checkpoint.config().TopExperts(false));
+  }
+}
+
+// Of the released width, through random rows: what is sent is within one per cent of the formula,
+// with messages of exact length; those of a fixed capacity are longer by just what they do not use.
+struct Sending {
+  int64_t rows = 0;
+  parallel::EpBytes sent = {}, formula = {};
+  int64_t padding = 0, expected_padding = 0;
+};
+
+kernels::Ops WithoutExperts() {
+  kernels::Ops ops = Cpu(kernels::Numerics::kExact);
+  ops.experts = [](const kernels::ExpertsParams& p) {
+    std::fill_n(p.out, p.rows * p.hidden, tensor::BF16{});
+  };
+  return ops;
+}
+
+std::vector<int32_t> RandomExperts(int64_t rows, int64_t topk, int64_t experts, int rank) {
+  std::vector<int32_t> chosen;
+  for (int64_t row = 0; row < rows; ++row) {
+    const auto draw =
+        base::Philox4x32({static_cast<uint32_t>(row), static_cast<uint32_t>(rank), 0, 0}, {77, 0});
+    for (int64_t k = 0; k < topk; ++k)
+      chosen.push_back(static_cast<int32_t>((draw[0] + k * (2 * (draw[1] % 100) + 1)) % experts));
+  }
+  return chosen;
+}
+
+void Send(comm::Communicator& comm, Sending* sending) {
+  const auto config =
+      checkpoint::Config::Load(THALWEG_SOURCE_DIR "/tests/data/released_config.json").value();
+  const int64_t rows = sending->rows, topk = config.num_experts_per_tok;
+  const auto shape = parallel::ShapeFor(config.n_routed_experts, comm.size(), 0);
+  const parallel::Placement placement = parallel::InOrder(*shape, 1);
+  auto experts = model::ExpertParallel::Make(&comm, placement);
+  const auto chosen = RandomExperts(rows, topk, config.n_routed_experts, comm.rank());
+  const std::vector<float> weights(chosen.size(), 0.5F);
+  const std::vector<tensor::BF16> x(static_cast<size_t>(rows * config.hidden_size));
+  std::vector<tensor::BF16> out(x.size());
+  const std::vector<kernels::FeedForward> all(static_cast<size_t>(config.n_routed_experts));
+  kernels::ExpertsParams params = {};
+  params.rows = rows;
+  params.hidden = config.hidden_size;
+  params.topk = topk;
+  params.x = x.data();
+  params.chosen = chosen.data();
+  params.weights = weights.data();
+  params.experts = all;
+  params.quantise = tensor::RowFormat::kFp8E8M0;
+  params.out = out.data();
+  (*experts)->Mix(0, WithoutExperts(), params);
+  ASSERT_TRUE((*experts)->status().ok()) << (*experts)->status().ToString();
+  if (comm.rank() != 0) return;
+  const parallel::DispatchPlan plan =
+      parallel::PlanDispatch({rows, topk, chosen, 0, 0},
+                             parallel::ReplicaTable(placement.layers[0], shape->experts), *shape);
+  sending->sent = (*experts)->bytes();
+  sending->padding = (*experts)->padding_bytes();
+  sending->formula = parallel::FormulaBytes(plan, 0, config.hidden_size);
+  const int64_t row_bytes = tensor::RowBytes(tensor::RowFormat::kFp8E8M0, config.hidden_size);
+  sending->expected_padding =
+      (comm.size() - 1) * parallel::FixedMessageBytes(rows, topk, row_bytes) -
+      sending->sent.dispatch;
+}
+
+TEST(ExpertParallel, BytesOfTheReleasedWidth) {
+  for (const int64_t rows : {2, 300}) {
+    Sending sending{.rows = rows};
+    comm::RunRanks(3, [&](comm::Communicator& comm) {
+      Sending others{.rows = rows};
+      Send(comm, comm.rank() == 0 ? &sending : &others);
+    });
+    const auto sum = [](const parallel::EpBytes& b) {
+      return static_cast<double>(b.dispatch + b.combine);
+    };
+    EXPECT_NEAR(sum(sending.sent) / sum(sending.formula), 1, 0.01) << rows;
+    EXPECT_EQ(sending.padding, rows == 2 ? sending.expected_padding : 0);
   }
 }
 

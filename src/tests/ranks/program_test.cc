@@ -1,20 +1,16 @@
 // The program under mpirun: `thalweg batch` over 2 and 3 processes writes what one process writes,
-// byte for byte; ranks that were started differently, or are too many, say so and end; a rank that
-// is killed in the middle takes all others along within seconds, with a message that names it, and
-// no line is answered wrongly: the same command goes on where it ended.
-#include <fmt/format.h>
+// byte for byte, with experts that move too, and so do run and score; ranks that were started
+// differently, or are too many, say so and end; a rank that is killed in the middle takes all
+// others along within seconds, with a message that names it, and no line is answered wrongly: the
+// same command goes on where it ended.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
-#include <fstream>
-#include <set>
+#include <cstdio>
 #include <sstream>
-#include <thread>
 
-#include "base/mapped_file.h"
 #include "tests/ranks/job.h"
+#include "tests/ranks/program_kit.h"
 
 namespace thalweg::tests {
 namespace {
@@ -23,75 +19,90 @@ using std::chrono::seconds;
 
 constexpr seconds kLong{120};
 
-std::string Model() { return std::string(THALWEG_SOURCE_DIR) + "/models/nano"; }
-
-// Greedy and sampled lines of different lengths.
-std::string Lines(int count, int max_tokens) {
-  std::string text;
-  for (int i = 0; i < count; ++i) {
-    std::string prompt;
-    for (int k = 0; k <= i % 7; ++k) prompt += "One upon a time there was a river. ";
-    text += fmt::format(R"({{"id":"{}","prompt":"{}","max_tokens":{},"temperature":{},)"
-                        R"("logprobs":2,"ignore_eos":true}})"
-                        "\n",
-                        i, prompt, max_tokens, i % 2 == 0 ? "0" : "0.8");
-  }
-  return text;
-}
-
-std::string NewFile(const std::string& name, const std::string& text) {
-  const std::string path =
-      fmt::format("{}/thalweg-program-{}-{}", testing::TempDir(), getpid(), name);
-  std::remove(path.c_str());
-  if (!text.empty()) {
-    EXPECT_TRUE(base::WriteFile(path, text).ok());
-  }
-  return path;
-}
-
-std::vector<std::string> Batch(const std::string& in, const std::string& out) {
-  return {THALWEG_PROGRAM,
-          "batch",
-          in,
-          out,
-          "--model",
-          Model(),
-          "--threads",
-          "1",
-          "--cache-tokens",
-          "8192",
-          "--max-sequences",
-          "8"};
-}
-
-std::multiset<std::string> LinesOf(const std::string& path) {
-  std::ifstream file(path);
-  std::multiset<std::string> lines;
-  for (std::string line; std::getline(file, line);) lines.insert(line);
-  return lines;
-}
-
 TEST(Program, TwoAndThreeProcessesWriteWhatOneDoes) {
-  const std::string in = NewFile("in", Lines(9, 8));
+  const std::string in = NewFile("in", BatchLines(9, 8));
   const std::string alone = NewFile("out1", "");
-  EXPECT_EQ(Job(1, Batch(in, alone)).Wait(kLong).code, 0);
+  EXPECT_EQ(Job(1, BatchCommand(in, alone)).Wait(kLong).code, 0);
   EXPECT_EQ(LinesOf(alone).size(), 9u);
   for (const int ranks : {2, 3}) {
     const std::string out = NewFile("out", "");
-    const JobResult result = Job(ranks, Batch(in, out)).Wait(kLong);
+    const JobResult result = Job(ranks, BatchCommand(in, out)).Wait(kLong);
     EXPECT_EQ(result.code, 0) << result.output;
     EXPECT_EQ(LinesOf(out), LinesOf(alone)) << ranks;
   }
 }
 
-// Likewise where processes share the rows of prompts, and a last one is left over.
-TEST(Program, ProcessesThatShareThePromptsWriteWhatOneDoes) {
-  const std::string in = NewFile("in", Lines(9, 8));
-  const std::string alone = NewFile("out1", "");
-  EXPECT_EQ(Job(1, Batch(in, alone)).Wait(kLong).code, 0);
+// Experts move while lines are answered; what was counted is saved, and inspect reads it.
+TEST(Program, ARebalanceInTheMiddleChangesNoByte) {
+  const std::string in = NewFile("in", BatchLines(24, 20));
+  const std::string alone = NewFile("out1", ""), counts = NewFile("counts", "");
+  EXPECT_EQ(Job(1, BatchCommand(in, alone)).Wait(kLong).code, 0);
   for (const int ranks : {2, 3}) {
     const std::string out = NewFile("out", "");
-    std::vector<std::string> words = Batch(in, out);
+    std::remove(counts.c_str());  // experts lie in order
+    std::vector<std::string> words = BatchCommand(in, out);
+    words.insert(words.end(), {"--rebalance-window", "200", "--expert-spare", "1", "--log-level",
+                               "info", "--expert-counts", counts});
+    const JobResult result = Job(ranks, words).Wait(kLong);
+    EXPECT_EQ(result.code, 0) << result.output;
+    EXPECT_NE(result.output.find(" lie anew from step "), std::string::npos) << result.output;
+    EXPECT_EQ(LinesOf(out), LinesOf(alone)) << ranks;
+  }
+  const JobResult seen =
+      Job(1, {THALWEG_PROGRAM, "inspect", "experts", counts, "--ranks", "2"}).Wait(kLong);
+  EXPECT_EQ(seen.code, 0) << seen.output;
+  std::remove(counts.c_str());
+}
+
+// What tells two runs apart: the digest of all logits of run, or the one line of score.
+std::string Essence(const std::string& output) {
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with("logits ") || line.starts_with("{")) return line;
+  return "nothing";
+}
+
+// run and score drive their model themselves; a digest of all logits is among what run prints.
+TEST(Program, RunAndScoreOverRanksSayWhatOneSays) {
+  const std::string text = NewFile("text", "There was a river, and beside it a mill that stood.");
+  const std::vector<std::vector<std::string>> commands = {
+      {"run", "Tell me of the river.", "--seed", "5", "--temperature", "0.9", "--max-tokens", "20",
+       "--stats"},
+      {"score", "--text", text, "--json"}};
+  for (std::vector<std::string> words : commands) {
+    words.insert(words.begin(), THALWEG_PROGRAM);
+    words.insert(words.end(), {"--model", NanoFolder(), "--threads", "2"});
+    const JobResult alone = Job(1, words).Wait(kLong);
+    ASSERT_EQ(alone.code, 0) << alone.output;
+    ASSERT_NE(Essence(alone.output), "nothing") << alone.output;
+    for (const int ranks : {2, 3}) {
+      const JobResult several = Job(ranks, words).Wait(kLong);
+      EXPECT_EQ(several.code, 0) << several.output;
+      EXPECT_EQ(Essence(several.output), Essence(alone.output));
+    }
+    words.insert(words.end(), {"--ranks", "3"});
+    const JobResult threads = Job(1, words).Wait(kLong);
+    EXPECT_EQ(threads.code, 0) << threads.output;
+    EXPECT_EQ(Essence(threads.output), Essence(alone.output));
+  }
+}
+
+TEST(Program, CommandsForOneRankSaySo) {
+  const JobResult result =
+      Job(2, {THALWEG_PROGRAM, "bench", "op", "--model", NanoFolder()}).Wait(kLong);
+  EXPECT_NE(result.code, 0);
+  EXPECT_NE(result.output.find("runs on one rank: start it without mpirun"), std::string::npos)
+      << result.output;
+}
+
+// Likewise where processes share the rows of prompts, and a last one is left over.
+TEST(Program, ProcessesThatShareThePromptsWriteWhatOneDoes) {
+  const std::string in = NewFile("in", BatchLines(9, 8));
+  const std::string alone = NewFile("out1", "");
+  EXPECT_EQ(Job(1, BatchCommand(in, alone)).Wait(kLong).code, 0);
+  for (const int ranks : {2, 3}) {
+    const std::string out = NewFile("out", "");
+    std::vector<std::string> words = BatchCommand(in, out);
     words.insert(words.end(), {"--context-ranks", "2"});
     const JobResult result = Job(ranks, words).Wait(kLong);
     EXPECT_EQ(result.code, 0) << result.output;
@@ -100,17 +111,17 @@ TEST(Program, ProcessesThatShareThePromptsWriteWhatOneDoes) {
 }
 
 TEST(Program, PrefillIsMeasuredOverProcesses) {
-  const JobResult result =
-      Job(2, {THALWEG_PROGRAM, "bench", "ranks", "--model", Model(), "--prompt", "300", "--json"})
-          .Wait(kLong);
+  const JobResult result = Job(2, {THALWEG_PROGRAM, "bench", "ranks", "--model", NanoFolder(),
+                                   "--prompt", "300", "--json"})
+                               .Wait(kLong);
   EXPECT_EQ(result.code, 0) << result.output;
   for (const char* name : {"1 rank, 2 threads", "2 ranks, 1 thread each", "experts over them"})
     EXPECT_NE(result.output.find(name), std::string::npos) << result.output;
 }
 
 TEST(Program, MoreRanksThanExpertsSaySo) {
-  const std::string in = NewFile("in", Lines(1, 1));
-  const JobResult result = Job(17, Batch(in, NewFile("out", ""))).Wait(kLong);
+  const std::string in = NewFile("in", BatchLines(1, 1));
+  const JobResult result = Job(17, BatchCommand(in, NewFile("out", ""))).Wait(kLong);
   EXPECT_TRUE(result.ended);
   EXPECT_NE(result.code, 0);
   EXPECT_NE(result.output.find("17 ranks cannot share 16 experts"), std::string::npos)
@@ -118,9 +129,9 @@ TEST(Program, MoreRanksThanExpertsSaySo) {
 }
 
 TEST(Program, RanksThatDifferSaySo) {
-  const std::string in = NewFile("in", Lines(1, 1)), out = NewFile("out", "");
-  std::vector<std::string> words = Batch(in, out);
-  const std::vector<std::string> other = Batch(in, out);
+  const std::string in = NewFile("in", BatchLines(1, 1)), out = NewFile("out", "");
+  std::vector<std::string> words = BatchCommand(in, out);
+  const std::vector<std::string> other = BatchCommand(in, out);
   words.insert(words.end(), {":", "-n", "1"});
   words.insert(words.end(), other.begin(), other.end());
   words.insert(words.end(), {"--max-rows", "64"});
@@ -131,36 +142,12 @@ TEST(Program, RanksThatDifferSaySo) {
       << result.output;
 }
 
-// Processes whose command line names the file, without mpirun.
-std::vector<pid_t> PidsWith(const std::string& file) {
-  std::vector<pid_t> pids;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream stream(entry.path() / "cmdline");
-    std::stringstream words;
-    words << stream.rdbuf();
-    const std::string line = words.str();
-    if (line.starts_with(THALWEG_PROGRAM) && line.find(file) != std::string::npos)
-      pids.push_back(static_cast<pid_t>(std::stol(name)));
-  }
-  std::sort(pids.begin(), pids.end());
-  return pids;
-}
-
-bool WaitFor(const std::function<bool()>& what) {
-  for (int i = 0; i < 600 && !what(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  return what();
-}
-
 TEST(Program, AKilledRankEndsAllAndTheSameCommandGoesOn) {
-  const std::string in = NewFile("in", Lines(40, 30));
+  const std::string in = NewFile("in", BatchLines(40, 30));
   const std::string alone = NewFile("out1", ""), out = NewFile("killed", "");
-  EXPECT_EQ(Job(1, Batch(in, alone)).Wait(kLong).code, 0);
+  EXPECT_EQ(Job(1, BatchCommand(in, alone)).Wait(kLong).code, 0);
   {
-    Job job(3, Batch(in, out), {"--enable-recovery"});
+    Job job(3, BatchCommand(in, out), {"--enable-recovery"});
     ASSERT_TRUE(WaitFor([&] { return !LinesOf(out).empty(); }));
     const std::vector<pid_t> pids = PidsWith(out);
     ASSERT_EQ(pids.size(), 3u);
@@ -171,7 +158,7 @@ TEST(Program, AKilledRankEndsAllAndTheSameCommandGoesOn) {
     EXPECT_NE(result.output.find("rank 0: "), std::string::npos) << result.output;
     EXPECT_NE(result.output.find("rank 2"), std::string::npos) << result.output;
   }
-  const JobResult again = Job(2, Batch(in, out)).Wait(kLong);
+  const JobResult again = Job(2, BatchCommand(in, out)).Wait(kLong);
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_EQ(LinesOf(out), LinesOf(alone));
 }

@@ -1,0 +1,171 @@
+#include "engine/rebalancer.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/mapped_file.h"
+
+namespace thalweg::engine {
+namespace {
+
+using exec::PlacementOrder;
+
+constexpr int64_t kWindows = 4;  // whose sum is looked at
+constexpr int64_t kLeastBytes = 64 << 10;
+constexpr int64_t kFirstBytes = 256 << 10;  // before anything is known about speeds
+constexpr int64_t kMostBytes = 64 << 20;
+constexpr size_t kSteps = 128;       // of which the median is taken
+constexpr size_t kFewestSteps = 16;  // with so many rows, for a median that says something
+
+double Seconds(std::chrono::steady_clock::duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+double Mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return values.empty() ? 0 : sum / static_cast<double>(values.size());
+}
+
+// One layer of a placement or of counts.
+parallel::Placement LayerOf(const parallel::Placement& all, size_t layer) {
+  return {all.shape, {all.layers[layer]}};
+}
+parallel::ExpertCounts LayerOf(const parallel::ExpertCounts& all, size_t layer) {
+  return {all.experts, all.rows, {all.layers[layer]}};
+}
+
+}  // namespace
+
+Rebalancer::Rebalancer(comm::Communicator* group, ExpertPlaces places, RebalanceOptions options)
+    : group_(group),
+      places_(std::move(places)),
+      options_(std::move(options)),
+      window_(static_cast<int64_t>(places_.placement().layers.size()),
+              places_.placement().shape.experts, kWindows),
+      total_(window_.total()),
+      next_layer_(static_cast<int>(places_.placement().layers.size())) {}
+
+Status Rebalancer::Before(const step::StepPlan& plan) {
+  began_ = Clock::now();
+  number_ = plan.number;
+  step_rows_ = plan.RowCount();
+  rows_ += step_rows_;
+  worked_ = false;
+  return options_.window_rows > 0 ? Work() : Status();
+}
+
+// At most one thing before a step.
+Status Rebalancer::Work() {
+  const auto layers = static_cast<int>(places_.placement().layers.size());
+  if (places_.moves() == nullptr) return {};
+  worked_ = true;
+  if (places_.moves()->busy()) return Advance();
+  if (next_layer_ < layers) return PlanLayer();
+  if (rows_ >= options_.window_rows) return LookAtWindow();
+  worked_ = false;
+  return {};
+}
+
+Status Rebalancer::Order(const PlacementOrder& order) {
+  const std::vector<std::string> bodies(static_cast<size_t>(group_->size()),
+                                        exec::EncodePlacementOrder(order));
+  TW_TRY(exec::SendOrders(group_, exec::Order::kPlacement, bodies));
+  return places_.Do(order);
+}
+
+Status Rebalancer::LookAtWindow() {
+  TW_TRY(Order({.kind = PlacementOrder::Kind::kCount}));
+  rows_ = 0;
+  window_.Add(places_.counted());
+  total_.Add(places_.counted());
+  next_layer_ = 0;
+  const double imbalance = Mean(ImbalanceByLayer(places_.placement(), window_.total()));
+  const std::scoped_lock lock(mutex_);
+  ++metrics_.windows;
+  metrics_.imbalance = imbalance;
+  return {};
+}
+
+Status Rebalancer::PlanLayer() {
+  const int layer = next_layer_++;
+  const parallel::Placement old = LayerOf(places_.placement(), static_cast<size_t>(layer));
+  const parallel::ExpertCounts counts = LayerOf(window_.total(), static_cast<size_t>(layer));
+  TW_ASSIGN(const parallel::RebalancePlan plan,
+            parallel::PlanRebalance({old.shape}, old, counts, options_.rules));
+  if (plan.changed.empty()) return {};
+  expected_gain_[0] = ImbalanceByLayer(old, counts).front();
+  expected_gain_[1] = ImbalanceByLayer(plan.placement, counts).front();
+  return Order({.kind = PlacementOrder::Kind::kBegin,
+                .layer = layer,
+                .slots = plan.placement.layers.front()});
+}
+
+// So much that moving it takes a small part of a step.
+int64_t Rebalancer::NextBytes() const {
+  const double step = MedianSeconds(step_rows_);
+  if (seconds_per_byte_ <= 0 || step <= 0) return kFirstBytes;
+  const double bytes = options_.most_share * step / seconds_per_byte_;
+  return std::clamp(static_cast<int64_t>(bytes), kLeastBytes, kMostBytes);
+}
+
+Status Rebalancer::Advance() {
+  const int64_t transfers = places_.moves()->transfers();
+  const int64_t bytes = NextBytes();
+  const Clock::time_point began = Clock::now();
+  TW_TRY(Order({.kind = PlacementOrder::Kind::kAdvance, .bytes = bytes}));
+  if (transfers > 0) seconds_per_byte_ = Seconds(Clock::now() - began) / static_cast<double>(bytes);
+  if (places_.moves()->busy()) return {};
+  spdlog::info(
+      "experts of layer {} lie anew from step {} on: {} came to another rank, the busiest rank has "
+      "{:.2f} times the mean instead of {:.2f}",
+      next_layer_ - 1, number_, transfers, expected_gain_[1], expected_gain_[0]);
+  const std::scoped_lock lock(mutex_);
+  ++metrics_.layers_switched;
+  metrics_.experts_moved += static_cast<uint64_t>(transfers);
+  metrics_.bytes_moved += static_cast<uint64_t>(transfers * places_.moves()->expert_bytes());
+  metrics_.last_step = number_;
+  return {};
+}
+
+// Of steps with so many rows; 0: there were too few.
+double Rebalancer::MedianSeconds(int64_t rows) const {
+  std::vector<double> seconds;
+  for (const Step& step : steps_)
+    if (step.rows == rows) seconds.push_back(step.seconds);
+  if (seconds.size() < kFewestSteps) return 0;
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+void Rebalancer::NoteStep(const Step& step) {
+  steps_.push_back(step);
+  if (steps_.size() > kSteps) steps_.pop_front();
+}
+
+void Rebalancer::After() {
+  const Step step{step_rows_, Seconds(Clock::now() - began_)};
+  if (!worked_) return NoteStep(step);
+  const double median = MedianSeconds(step.rows);
+  if (median <= 0) return;
+  const std::scoped_lock lock(mutex_);
+  metrics_.longest_step = std::max(metrics_.longest_step, step.seconds / median);
+}
+
+// Saves what was counted.
+void Rebalancer::End() {
+  if (options_.counts.empty()) return;
+  if (Order({.kind = PlacementOrder::Kind::kCount}).ok()) total_.Add(places_.counted());
+  const Status written = base::WriteFile(options_.counts, parallel::ToJson(total_));
+  if (!written.ok()) spdlog::error("the counts of experts are not saved: {}", written.message());
+}
+
+ExpertMetrics Rebalancer::metrics() const {
+  const std::scoped_lock lock(mutex_);
+  return metrics_;
+}
+
+}  // namespace thalweg::engine
