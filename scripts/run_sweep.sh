@@ -97,12 +97,12 @@ for f in sorted(figures, key=lambda f: -f["tokens_per_s"])[:1]:
 }
 
 bench() {
-  $program bench model --backend "$backend" "${model[@]}" --json "$@" 2>/dev/null
+  $program bench model --backend "$backend" "${model[@]}" --json "$@" 2>"$out/$name.err"
 }
 
 # A point is written when it is whole: a run that is stopped leaves no half of one.
 add() {
-  [ -n "$1" ] || die "no figure came back: try $program bench model --json by hand"
+  [ -n "$1" ] || die "no figure came back: $(tail -1 "$out/$name.err" 2>/dev/null)"
   printf '%s\n' "$1" >> "$csv"
   printf '%s\n' "$1"
 }
@@ -134,8 +134,10 @@ draft_point() {
     bench "${shape[@]}" --batch "$1" --prompt 1 --acceptance "$acceptance" | rows on drafts decode
     return
   fi
+  # What steps cost is measured first, for as many sequences as may run: no more than are asked for.
   $program bench throughput --backend "$backend" "${model[@]}" --json --nextn 5 --concurrency "$1" --requests "$1" \
-    --shared-prefix $((context > 16 ? context - 16 : 1)) --prompt-tokens 16 --output-tokens "$repeat_tokens" 2>/dev/null |
+    --max-sequences "$1" --max-rows $(($1 > 8 ? 8 * $1 : 64)) --cache-tokens $((($1 + 1) * (context + repeat_tokens + 128))) \
+    --shared-prefix $((context > 16 ? context - 16 : 1)) --prompt-tokens 16 --output-tokens "$repeat_tokens" 2>"$out/$name.err" |
     python3 -c '
 import json, sys
 f, batch, context, devices = json.load(sys.stdin), int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
@@ -149,6 +151,7 @@ if [ "$drafts" = 1 ]; then
   done
 fi
 
+rm -f "$out/$name.err"
 cat > "$out/$name.gnuplot" <<END
 set datafile separator ','
 set datafile commentschars '#'
