@@ -2,7 +2,7 @@
 // softmax over blocks of 64 slots with the running maximum starting at -1e30, probabilities rounded
 // to bf16 before they meet the values, fp32 sums. A block of threads has some heads of one row, and
 // a head's sums run in one order however many heads share a block.
-#include "kernels/cuda/attention_few.cuh"
+#include "kernels/cuda/attention_cluster.cuh"
 #include "kernels/cuda/attention_job.cuh"
 #include "kernels/cuda/attention_many.cuh"
 #include "kernels/cuda/bodies.h"
@@ -18,7 +18,7 @@ constexpr int kKnown = 16;     // blocks whose slots are found at a time
 constexpr int kHeadTile = 16;  // rows of the matrix instruction
 constexpr int kManyTiles = 4;  // head tiles of a block of threads where rows are many
 constexpr int64_t kManyRows = 64;
-constexpr int64_t kFewRows = 24;  // up to which a row has many blocks, at the released shape
+constexpr int64_t kFewRows = 15;  // up to which a row has a cluster: as many as there are at once
 constexpr int kPad = 8;           // values behind each shared row: rows start in different banks
 constexpr int kPiece = 16;        // bytes that are copied at a time
 constexpr int kHeadThreads = 16;  // that share the softmax of a head
@@ -380,8 +380,8 @@ bool IsReleasedShape(const AttentionJob& job) {
 }
 
 void AttendReleasedShape(const AttentionJob& job, Queue* queue) {
-  if (job.p.rows <= kFewRows) {
-    LaunchFewRows(job, queue);
+  if (job.p.rows <= kFewRows && ClusterTakes(job)) {
+    LaunchClusterRows(job, queue);
   } else {
     LaunchManyRows<AttentionPart::kWhole>(job, queue);
   }

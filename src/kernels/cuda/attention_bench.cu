@@ -6,10 +6,10 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/cuda/attention_few.cuh"
+#include "kernels/cuda/attention_cluster.cuh"
 #include "kernels/cuda/attention_many.cuh"
 #include "kernels/cuda/bench_kit.cuh"
-#include "kernels/cuda/ops.h"
+#include "kernels/cuda/bodies.h"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -127,7 +127,7 @@ template <AttentionPart kPart>
 void Many(const AttentionJob& job, Queue* queue) {
   LaunchManyRows<kPart>(job, queue);
 }
-void Few(const AttentionJob& job, Queue* queue) { LaunchFewRows(job, queue); }
+void Few(const AttentionJob& job, Queue* queue) { LaunchClusterRows(job, queue); }
 
 std::vector<Arrangement> Arrangements() {
   return {{"few", Few, 64, true},
@@ -165,7 +165,7 @@ std::string Difference(const std::vector<uint16_t>& got, const std::vector<uint1
 
 void Compare(Batch* batch, Queue* queue, int64_t rows, bool ragged) {
   batch->Choose(ragged);
-  CudaOps().attention(batch->Params(0, rows, 0));
+  Attention(batch->Params(0, rows, 0));
   const std::vector<uint16_t> want = batch->Out(rows);
   std::vector<uint16_t> first;
   for (const Arrangement& way : Arrangements()) {
@@ -200,7 +200,7 @@ double Time(Batch* batch, Queue* queue, int64_t rows, const Launcher& launch) {
 void Table(Batch* batch, Queue* queue) {
   batch->Choose(false);
   fmt::print("{:<22}", "us (TFLOP/s)");
-  const std::vector<int64_t> counts = {1, 6, 16, 32, 64, 128, 256, 1024};
+  const std::vector<int64_t> counts = {1, 6, 8, 16, 24, 32, 64, 128, 256, 1024};
   for (const int64_t rows : counts) fmt::print("{:>16}", rows);
   fmt::print("\n");
   for (const Arrangement& way : Arrangements()) {

@@ -32,7 +32,8 @@ __device__ void LoadWords(const uint8_t* from, uint32_t (&words)[kBytes / 4]) {
 }
 
 __device__ inline uint32_t PackPair(float low, float high) {
-  return static_cast<uint32_t>(Narrow(high).bits) << 16 | Narrow(low).bits;
+  const __nv_bfloat162 two = __floats2bfloat162_rn(low, high);
+  return *reinterpret_cast<const uint32_t*>(&two);
 }
 
 __device__ inline uint32_t MultiplyPairs(uint32_t a, uint32_t b) {

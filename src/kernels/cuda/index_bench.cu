@@ -169,7 +169,7 @@ int64_t Differences(const std::vector<int32_t>& a, const std::vector<int32_t>& b
 // The selections of the last call against its codes.
 void CheckSelection(Batch* batch, Queue* queue, int64_t rows, const Outcome& got) {
   const int64_t longest = *std::max_element(batch->visible.begin(), batch->visible.begin() + rows);
-  const int64_t stride = base::RoundUp<int64_t>(longest, kChunkEach);
+  const int64_t stride = StrideOf(longest);
   IndexSelectParams p = batch->Params(0, rows);
   p.make_candidates = &batch->sets;
   FastScratch scratch;
@@ -288,7 +288,7 @@ void CheckExact(Batch* batch, Queue* queue) {
 // The scores by codes beside those by halves, and in other arrangements.
 void CheckCodes(Batch* batch, Queue* queue, int64_t rows) {
   const int64_t longest = *std::max_element(batch->visible.begin(), batch->visible.begin() + rows);
-  const int64_t stride = base::RoundUp<int64_t>(longest, kChunkEach);
+  const int64_t stride = StrideOf(longest);
   batch->Reset();
   IndexSelectParams p = batch->Params(0, rows);
   FastScratch scratch;
@@ -297,6 +297,7 @@ void CheckCodes(Batch* batch, Queue* queue, int64_t rows) {
   PrepareQueryCodes(p, scratch.done, scratch.queries, queue);
   ScoreJob job = StageScores(queue, p, stride);
   job.codes = scratch.codes;
+  job.best = scratch.best;
   const auto made = TilesOf(batch->sequence.data(), 0, rows, kFastTileRows);
   job.tiles = queue->Stage(made.data(), static_cast<int64_t>(made.size()));
   const auto tiles = static_cast<int64_t>(made.size());
@@ -307,10 +308,10 @@ void CheckCodes(Batch* batch, Queue* queue, int64_t rows) {
     Check(cudaMemset(scratch.codes, 0, static_cast<size_t>(rows * stride) * 2), "clear");
     Check(cudaDeviceSynchronize(), "clear");
     if (way == 0) LaunchFastScores(single, rows, queue);
-    if (way == 1) LaunchCodeScores<4, 4>(job, scratch.queries, tiles, kFastTileRows, queue);
-    if (way == 2) LaunchCodeScores<5, 2>(job, scratch.queries, tiles, kFastTileRows, queue);
-    if (way == 3) LaunchCodeScores<4, 4>(single, scratch.queries, rows, 1, queue);
-    if (way == 4) LaunchCodeScores<6, 2>(single, scratch.queries, rows, 1, queue, 7);
+    if (way == 1) LaunchCodeScores(job, scratch.queries, tiles, kFastTileRows, queue);
+    if (way == 2) LaunchCodeScores(job, scratch.queries, tiles, kFastTileRows, queue, 3);
+    if (way == 3) LaunchCodeScores(single, scratch.queries, rows, 1, queue);
+    if (way == 4) LaunchCodeScores(single, scratch.queries, rows, 1, queue, 1);
     Check(cudaStreamSynchronize(queue->plain_stream()), "codes");
     codes.push_back(Get(scratch.codes, rows * stride));
   }
@@ -373,7 +374,7 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
     p.restrict_to = &batch->sets;
   }
   if (c.makes) p.make_candidates = &batch->sets;
-  const int64_t stride = base::RoundUp<int64_t>(c.entries, kChunkEach);
+  const int64_t stride = StrideOf(c.entries);
   FastScratch scratch;
   auto* memory = static_cast<char*>(queue->Scratch(LayOut(p, c.rows, stride, nullptr, &scratch)));
   LayOut(p, c.rows, stride, memory, &scratch);
@@ -385,6 +386,7 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
   p.keys = StagePages(queue, p.keys, kSequences);
   ScoreJob job = StageScores(queue, p, stride);
   job.codes = scratch.codes;
+  job.best = scratch.best;
   int64_t tiles = c.rows, largest = 1;
   if (!c.own) {
     const auto made = TilesOf(batch->sequence.data(), 0, c.rows, kFastTileRows);
@@ -393,39 +395,27 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
     job.tiles = queue->Stage(made.data(), tiles);
   }
   const auto coded = [&](int) { PrepareQueryCodes(p, scratch.done, scratch.queries, queue); };
-  const auto c44 = [&](int) {
-    LaunchCodeScores<4, 4>(job, scratch.queries, tiles, largest, queue);
-  };
-  const auto c42 = [&](int) {
-    LaunchCodeScores<4, 2>(job, scratch.queries, tiles, largest, queue);
-  };
-  const auto c52 = [&](int) {
-    LaunchCodeScores<5, 2>(job, scratch.queries, tiles, largest, queue);
-  };
-  const auto c62 = [&](int) {
-    LaunchCodeScores<6, 2>(job, scratch.queries, tiles, largest, queue);
-  };
-  const auto c52_8 = [&](int) {
-    LaunchCodeScores<5, 2>(job, scratch.queries, tiles, largest, queue, 8);
+  const auto scores = [&](int most) {
+    return TimeCalls(queue, kCalls, [&](int) {
+      LaunchCodeScores(job, scratch.queries, tiles, largest, queue, most);
+    });
   };
   const auto selects = [&](int) {
     LaunchSelections(job, c.rows, c.makes ? &batch->sets : nullptr, scratch, queue);
   };
   const double whole = TimeCalls(queue, kCalls, [&](int i) {
     coded(i);
-    c52(i);
+    LaunchCodeScores(job, scratch.queries, tiles, largest, queue);
     selects(i);
   });
   const int64_t read = c.reads ? std::min(c.entries, kCapacity * kRunKeys) : c.entries;
   const int64_t sequences = c.own ? std::min(c.rows, kSequences) : 1;
   const double bytes = static_cast<double>(read * kFastRowBytes * sequences);
   fmt::print(
-      "{:<20} {:>4} {:>7} {:>8.1f} {:>7.1f} {:>7.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} "
-      "{:>7.1f} {:>5.0f}\n",
+      "{:<20} {:>4} {:>7} {:>8.1f} {:>7.1f} {:>7.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.1f} "
+      "{:>5.0f}\n",
       c.name, c.rows, c.entries, whole, bytes / copy_rate * 1e-6, TimeCalls(queue, kCalls, coded),
-      TimeCalls(queue, kCalls, c44), TimeCalls(queue, kCalls, c42), TimeCalls(queue, kCalls, c52),
-      TimeCalls(queue, kCalls, c62), TimeCalls(queue, kCalls, c52_8),
-      TimeCalls(queue, kCalls, selects),
+      scores(4), scores(8), scores(16), scores(64), TimeCalls(queue, kCalls, selects),
       static_cast<double>(c.rows * read * kHeads * kWidth * 2) / whole * 1e-6);
   std::fflush(stdout);
   Check(queue->Synchronize(), c.name);
@@ -441,10 +431,10 @@ int Main() {
   Compare(&batch, &queue, "one sequence", 12, false, false);
   const double rate = CopyRate();
   fmt::print(
-      "copy {:.2f} TB/s\n{:<20} {:>4} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} "
-      "{:>7} {:>5}\n",
-      rate, "us", "rows", "entries", "whole", "bytes", "coded", "4x4", "4x2", "5x2", "6x2", "5x2 8",
-      "5x2 64", "select", "TF");
+      "copy {:.2f} TB/s\n{:<20} {:>4} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} "
+      "{:>5}\n",
+      rate, "us", "rows", "entries", "whole", "bytes", "coded", "by 4", "by 8", "by 16", "by 64",
+      "select", "TF");
   constexpr Case kCases[] = {{"ratio 1", 1, kContext, true, false, false},
                              {"ratio 1, candidates", 1, kContext, true, true, false},
                              {"ratio 2", 1, kContext / 2, true, false, false},

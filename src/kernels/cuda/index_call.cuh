@@ -11,6 +11,7 @@ inline void FastSelectRows(const IndexSelectParams& p, const ScoreJob& staged, i
                            const FastScratch& scratch, Queue* queue) {
   ScoreJob job = staged;
   job.codes = scratch.codes;
+  job.best = scratch.best;
   int64_t tile_count = rows;
   int32_t largest = 1;
   // Recordings are of any rows.
@@ -22,7 +23,7 @@ inline void FastSelectRows(const IndexSelectParams& p, const ScoreJob& staged, i
     if (largest > 1) job.tiles = queue->Stage(tiles.data(), tile_count);
   }
   if (HasWarpgroups()) {
-    LaunchCodeScores<4, 2>(job, scratch.queries, tile_count, largest, queue);
+    LaunchCodeScores(job, scratch.queries, tile_count, largest, queue);
   } else {
     LaunchFastScores(job, tile_count, queue);
   }
@@ -35,7 +36,7 @@ inline void FastSelect(const IndexSelectParams& p, Queue* queue) {
   const int64_t* visible = queue->OnHost(p.visible);
   const int64_t longest =
       p.most_visible > 0 ? p.most_visible : *std::max_element(visible, visible + p.rows);
-  const int64_t stride = base::RoundUp(std::max<int64_t>(longest, 1), int64_t{kChunkEach});
+  const int64_t stride = StrideOf(longest);
   FastScratch scratch;
   const int64_t row_bytes =
       LayOut(p, 1, stride, nullptr, &scratch) - LayOut(p, 0, stride, nullptr, &scratch);

@@ -82,11 +82,14 @@ inline void PrepareQueryCodes(const IndexSelectParams& p, uint64_t* done, const 
               rotation, done, out);
 }
 
-// Keys of a warp on their way, 32 at a time, a unit: entries first, first + stride, ... of `count`.
-// Where they are neighbours in memory, a unit is one bulk copy; inside candidates it is four, each
+// Keys of a warp on their way, 64 at a time, a unit: entries first, first + stride, ... of `count`.
+// Where they are neighbours in memory, a unit is one bulk copy; inside candidates it is eight, each
 // of a run of eight.
-inline constexpr int kUnitRuns = 4, kUnitKeys = kUnitRuns * kRunKeys;
-inline constexpr int kCodeStages = 3;  // copies under way
+inline constexpr int kUnitRuns = 8, kUnitKeys = kUnitRuns * kRunKeys;
+inline constexpr int kPairRuns = 4, kUnitPairs = kUnitRuns / kPairRuns;  // two tiles of sixteen
+inline constexpr int kSixteenBytes = 2 * kRunBytes;
+inline constexpr int kCodeStages = 2;  // copies under way
+inline constexpr int kCodeBlocks = 4;  // of a multiprocessor
 
 struct CodeStream {
   struct Shared {
@@ -116,7 +119,7 @@ struct CodeStream {
     for (int i = 0; i < kCodeStages; ++i) Ask();
   }
 
-  // Whole units: a lane each. Runs: four lanes a unit.
+  // Whole units: a lane each. Runs: eight lanes a unit.
   __device__ void Look() {
     const int unit = asked + (whole ? lane : lane / kUnitRuns);
     const int entry = first + unit * stride + (whole ? 0 : lane % kUnitRuns * kRunKeys);
@@ -233,34 +236,37 @@ __device__ inline void AddGroup(int g, const float (&part)[16], const CodeOperan
   }
 }
 
-// Dot products of the warp's keys with a row's heads; `queries` describes B. kDepth products are
-// under way at a time, as many as there are registers for.
-template <int kDepth>
-__device__ void MultiplyCodes(const CodeOperands& keys, uint64_t queries, float (&sums)[4][4]) {
-  constexpr uint64_t kStep = 32 >> 4;
-  float part[kDepth][16];
-  const auto begin = [&](int g) {
+// Sums of two groups are under way at a time.
+struct CodeParts {
+  float part[2][16];
+
+  __device__ void Begin(const CodeOperands& keys, int g, uint64_t queries) {
+    constexpr uint64_t kStep = 32 >> 4;
     BeginProducts();
-    CodeStep(part[g % kDepth], keys.a[g], queries + static_cast<uint64_t>(g) * kStep);
+    CodeStep(part[g % 2], keys.a[g], queries + static_cast<uint64_t>(g) * kStep);
     CommitProducts();
-  };
-#pragma unroll
-  for (int g = 0; g < kDepth; ++g) begin(g);
-#pragma unroll
-  for (int g = 0; g < kCodeGroups; ++g) {
-    if (g + kDepth <= kCodeGroups) {
-      WaitProducts<kDepth - 1>();
-    } else if (g == kCodeGroups - 1) {
-      WaitProducts<0>();
-    } else if (g == kCodeGroups - 2) {
-      WaitProducts<1>();
-    } else {
-      WaitProducts<2>();
-    }
-    HoldSums(part[g % kDepth]);
-    AddGroup(g, part[g % kDepth], keys, sums);
-    if (g + kDepth < kCodeGroups) begin(g + kDepth);
   }
+  // Takes those of group g, of which kBehind more are under way.
+  template <int kBehind>
+  __device__ void Take(const CodeOperands& keys, int g, float (&sums)[4][4]) {
+    WaitProducts<kBehind>();
+    HoldSums(part[g % 2]);
+    AddGroup(g, part[g % 2], keys, sums);
+  }
+};
+
+// Dot products of the warp's keys with a row's heads; `queries` describes B.
+__device__ inline void MultiplyCodes(const CodeOperands& keys, uint64_t queries,
+                                     float (&sums)[4][4]) {
+  CodeParts parts;
+  parts.Begin(keys, 0, queries);
+  parts.Begin(keys, 1, queries);
+  parts.Take<1>(keys, 0, sums);
+  parts.Begin(keys, 2, queries);
+  parts.Take<1>(keys, 1, sums);
+  parts.Begin(keys, 3, queries);
+  parts.Take<1>(keys, 2, sums);
+  parts.Take<0>(keys, 3, sums);
 }
 
 #endif
@@ -333,11 +339,135 @@ __device__ void LoadQueryCodes(const QueryCodes& from, RowTile tile, const Score
   __syncthreads();
 }
 
+// OrderedCode of a sum of bf16 terms, rounded, where `counts`; else 0. Such a sum is a multiple of
+// the least bf16, so that it rounds to no zero, and none of -0 is left.
+__device__ inline uint32_t CodeOfSum(float sum, bool counts) {
+  constexpr float kRoundsToInfinity = -0x1.ffp127f;
+  sum += 0.0f;
+  const uint32_t twice = PackPair(sum, sum);
+  const auto sign = static_cast<uint32_t>(static_cast<int32_t>(twice) >> 31);
+  const uint32_t code = (twice ^ (sign | 0x8000u)) & 0xffffu;
+  return counts && sum > kRoundsToInfinity ? code : 0u;
+}
+
+// What a warp has to do, and where its lanes' codes go: a lane has run lane % 4 of four.
+struct CodeWork {
+  const ScoreJob& job;
+  CodeStream& stream;
+  RowTile tile;
+  uint64_t queries;  // B of the first row
+  bool whole;
+  uint16_t *codes, *best;  // of the first row
+  int lane = static_cast<int>(threadIdx.x) % kWarp, run = lane % kPairRuns;
+  int padded = (stream.count + kFastKeys - 1) / kFastKeys * kFastKeys;
+  int entry = stream.first + run * kRunKeys + lane / 4;
+
+  // The position of the lane's key; behind all where there is none.
+  __device__ int Position(int at, int pair) const {
+    if (at >= stream.count) return INT_MAX;
+    return whole ? at : stream.shared.position[stream.stage][pair * kPairRuns + run] + lane / 4;
+  }
+  // Codes of row `row` of the tile. All lanes come; those with `mine` store.
+  __device__ void Store(int at, int row, bool mine, uint32_t code) const {
+    mine = mine && at < padded;
+    if (mine) codes[row * job.stride + at] = static_cast<uint16_t>(code);
+    if (best != nullptr) StoreBest(code, mine, best + (row * job.stride + at) / kRunKeys);
+  }
+  __device__ const uint8_t* Keys() const { return stream.shared.keys[stream.stage]; }
+};
+
+#ifdef THALWEG_WGMMA
+
+// Scores of two sixteens of keys. Products of the second are under way while the first's sums are
+// taken.
+__device__ inline void ScorePair(const CodeWork& work, const uint8_t* from,
+                                 const uint32_t (&weight)[4], float (&score)[2][2]) {
+  CodeOperands keys[2];
+  CodeWords words;
+  CodeParts parts;
+  float sums[4][4];
+  words.Load(from, work.lane);
+  keys[0].Make(words);
+  parts.Begin(keys[0], 0, work.queries);
+  parts.Begin(keys[0], 1, work.queries);
+  words.Load(from + kSixteenBytes, work.lane);
+  keys[1].Make(words);
+  parts.Take<1>(keys[0], 0, sums);
+  parts.Begin(keys[0], 2, work.queries);
+  parts.Take<1>(keys[0], 1, sums);
+  parts.Begin(keys[0], 3, work.queries);
+  parts.Take<1>(keys[0], 2, sums);
+  parts.Begin(keys[1], 0, work.queries);
+  parts.Take<1>(keys[0], 3, sums);
+  parts.Begin(keys[1], 1, work.queries);
+  AddCodeHeads(sums, weight, score[0]);
+  parts.Take<1>(keys[1], 0, sums);
+  parts.Begin(keys[1], 2, work.queries);
+  parts.Take<1>(keys[1], 1, sums);
+  parts.Begin(keys[1], 3, work.queries);
+  parts.Take<1>(keys[1], 2, sums);
+  parts.Take<0>(keys[1], 3, sums);
+  AddCodeHeads(sums, weight, score[1]);
+}
+
+// One row.
+__device__ inline void ScoreOneRow(CodeWork work, const uint32_t (&weight)[4], int visible) {
+  CodeStream& stream = work.stream;
+#pragma unroll 1
+  for (int unit = 0; unit < stream.units; ++unit, work.entry += stream.stride) {
+    stream.Wait();
+#pragma unroll 1
+    for (int pair = 0; pair < kUnitPairs; ++pair) {
+      const int at = work.entry + pair * kPairRuns * kRunKeys;
+      const int position = work.Position(at, pair);
+      float score[2][2];
+      ScorePair(work, work.Keys() + pair * 2 * kSixteenBytes, weight, score);
+      const float low = work.run % 2 == 0 ? score[0][0] : score[0][1];
+      const float high = work.run % 2 == 0 ? score[1][0] : score[1][1];
+      work.Store(at, 0, true, CodeOfSum(work.run < 2 ? low : high, position < visible));
+    }
+    stream.Advance();
+  }
+}
+
+// Rows that share keys.
+template <int kMost>
+__device__ void ScoreRows(CodeWork work, const CodeShared<kMost>& shared) {
+  CodeStream& stream = work.stream;
+#pragma unroll 1
+  for (int unit = 0; unit < stream.units; ++unit, work.entry += stream.stride) {
+    stream.Wait();
+#pragma unroll 1
+    for (int sixteen = 0; sixteen < 2 * kUnitPairs; ++sixteen) {
+      const int pair = sixteen / 2, at = work.entry + pair * kPairRuns * kRunKeys;
+      const int position = work.Position(at, pair);
+      const bool mine = work.run / 2 == sixteen % 2;
+      CodeWords words;
+      words.Load(work.Keys() + sixteen * kSixteenBytes, work.lane);
+      CodeOperands keys;
+      keys.Make(words);
+#pragma unroll 1
+      for (int r = 0; r < work.tile.count; ++r) {
+        float sums[4][4], score[2];
+        MultiplyCodes(keys, work.queries + static_cast<uint64_t>(r * (kQueryCodeBytes >> 4)), sums);
+        uint32_t weight[4];
+#pragma unroll
+        for (int n = 0; n < 4; ++n) weight[n] = shared.weights[r][n * 4 + work.lane % 4];
+        AddCodeHeads(sums, weight, score);
+        const float mine_sum = work.run % 2 == 0 ? score[0] : score[1];
+        work.Store(at, r, mine, CodeOfSum(mine_sum, position < shared.visible[r]));
+      }
+    }
+    stream.Advance();
+  }
+}
+
+#endif
+
 // Behind PrepareCodesKernel, or another of its own. Grid: runs of units, tiles of at most kMost
-// rows; a warpgroup a block. Codes are stored of whole
-// sixteens of entries, 0 where there is none. kDepth: products under way at a time.
-template <int kMost, int kBlocks, int kDepth>
-__global__ void __launch_bounds__(4 * kWarp, kBlocks)
+// rows; a warpgroup a block. Codes are stored of whole sixteens of entries, 0 where there is none.
+template <int kMost>
+__global__ void __launch_bounds__(4 * kWarp, kCodeBlocks)
     CodeScoreKernel(const __grid_constant__ ScoreJob job, const QueryCodes source) {
 #ifdef THALWEG_WGMMA
   extern __shared__ __align__(1024) uint8_t code_dynamic[];
@@ -359,71 +489,46 @@ __global__ void __launch_bounds__(4 * kWarp, kBlocks)
   stream.Open();
   AwaitKernelBefore();
   LoadQueryCodes(source, tile, job, &shared);
-  uint32_t weight[4];
+  if (units == 0) return;
+  const int64_t first = (tile.first - job.first_row) * job.stride;
+  uint16_t* codes = job.codes + first;
+  asm volatile("" : "+l"(codes));  // is not made anew for each key
+  const CodeWork work{job,
+                      stream,
+                      tile,
+                      KeysDescriptor(shared.queries[0]),
+                      whole,
+                      codes,
+                      job.best == nullptr ? nullptr : job.best + first / kRunKeys};
+  if constexpr (kMost == 1) {
+    uint32_t weight[4];
 #pragma unroll
-  for (int n = 0; n < 4; ++n) weight[n] = shared.weights[0][n * 4 + lane % 4];
-  const uint64_t operand = KeysDescriptor(shared.queries[0]);
-  const int run = lane % 4, in_run = lane / 4,
-            padded = (count + kFastKeys - 1) / kFastKeys * kFastKeys;
-  int entry = stream.first + run * kRunKeys + in_run;
-  uint16_t* codes = job.codes + (tile.first - job.first_row) * job.stride + entry;
-  int visible = shared.visible[0];
-#pragma unroll 1
-  for (int unit = 0; unit < units; ++unit, entry += stream.stride, codes += stream.stride) {
-    stream.Wait();
-    const int stage = stream.stage;
-    int position = whole ? entry : stream.shared.position[stage][run] + in_run;
-    if (entry >= count) position = INT_MAX;
-    const int rows_here = kMost == 1 ? 1 : tile.count;
-#pragma unroll 1
-    for (int r = 0; r < rows_here; ++r) {
-      if (kMost > 1) {
-        visible = shared.visible[r];
-#pragma unroll
-        for (int n = 0; n < 4; ++n) weight[n] = shared.weights[r][n * 4 + lane % 4];
-      }
-      float mine = 0;
-#pragma unroll 1
-      for (int half = 0; half < 2; ++half) {
-        CodeWords words;
-        words.Load(stream.shared.keys[stage] + half * 2 * kRunBytes, lane);
-        CodeOperands keys;
-        keys.Make(words);
-        float sums[4][4], score[2];
-        MultiplyCodes<kDepth>(keys, operand + static_cast<uint64_t>(r * (kQueryCodeBytes >> 4)),
-                              sums);
-        AddCodeHeads(sums, weight, score);
-        if (run / 2 == half) mine = run % 2 == 0 ? score[0] : score[1];
-      }
-      if (r == rows_here - 1) stream.Advance();
-      if (entry < padded) {
-        codes[kMost == 1 ? 0 : r * job.stride] =
-            position < visible ? OrderedCode(Narrow(mine)) : static_cast<uint16_t>(0);
-      }
-    }
+    for (int n = 0; n < 4; ++n) weight[n] = shared.weights[0][n * 4 + lane % 4];
+    ScoreOneRow(work, weight, shared.visible[0]);
+  } else {
+    ScoreRows(work, shared);
   }
 #endif
 }
 
-template <int kMost, int kBlocks, int kDepth>
+template <int kMost>
 void LaunchCodeTeams(const ScoreJob& job, const QueryCodes& queries, int64_t tiles, Queue* queue,
                      int64_t most) {
-  constexpr int64_t kResident = int64_t{132} * kBlocks;
+  constexpr int64_t kResident = int64_t{132} * kCodeBlocks;
   int64_t units = 0;
   const int64_t each = UnitsEach<kTeamKeys>(job, tiles, kResident, 1, &units, most);
   const dim3 grid(Count(base::CeilDiv<int64_t>(units, each)), Count(tiles));
   constexpr auto kShared = static_cast<int>(sizeof(CodeShared<kMost>));
-  AllowShared(queue, CodeScoreKernel<kMost, kBlocks, kDepth>, kShared);
-  LaunchEarly(queue, CodeScoreKernel<kMost, kBlocks, kDepth>, grid, 4 * kWarp, kShared, job,
-              queries);
+  AllowShared(queue, CodeScoreKernel<kMost>, kShared);
+  LaunchEarly(queue, CodeScoreKernel<kMost>, grid, 4 * kWarp, kShared, job, queries);
 }
 
-// Tiles of one row have a kernel of their own.
-template <int kBlocks, int kDepth>
-void LaunchCodeScores(const ScoreJob& job, const QueryCodes& queries, int64_t tiles,
-                      int64_t most_rows, Queue* queue, int64_t most = 16) {
-  if (most_rows == 1) return LaunchCodeTeams<1, kBlocks, kDepth>(job, queries, tiles, queue, most);
-  LaunchCodeTeams<kFastTileRows, kBlocks, kDepth>(job, queries, tiles, queue, most);
+// Tiles of one row have a kernel of their own. Blocks have at most `most` units of a warpgroup, so
+// that they end at about one time.
+inline void LaunchCodeScores(const ScoreJob& job, const QueryCodes& queries, int64_t tiles,
+                             int64_t most_rows, Queue* queue, int64_t most = 16) {
+  if (most_rows == 1) return LaunchCodeTeams<1>(job, queries, tiles, queue, most);
+  LaunchCodeTeams<kFastTileRows>(job, queries, tiles, queue, most);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -38,6 +38,16 @@ __device__ inline void CopyBulk(void* to, const void* from, int bytes, uint64_t*
       : "memory");
 }
 
+// The best code of each of four runs, whose keys are in lanes lane % 4 + 4 i, to `best` (of the run
+// of the lane's entry). All lanes of the warp come.
+__device__ inline void StoreBest(uint32_t code, bool there, uint16_t* best) {
+#pragma unroll
+  for (int step = 4; step < kWarp; step *= 2) {
+    code = max(code, __shfl_xor_sync(kAllLanes, code, step));
+  }
+  if (there && threadIdx.x % kWarp < 4) *best = static_cast<uint16_t>(code);
+}
+
 // Where entry i lies, by blocks of kRunKeys.
 __device__ inline int RunPosition(const Entries& entries, int i) {
   return entries.blocks == nullptr ? i : entries.blocks[i / kRunKeys] * kRunKeys + i % kRunKeys;
@@ -245,9 +255,13 @@ static __global__ void __launch_bounds__(kFastWarps* kWarp, 2) FastScoreKernel(S
     const int entry = stream.first + unit * stream.stride + run * kRunKeys + in_run;
     float score[2];
     ScoreKeys(keys, operands, weight, score);
-    const uint16_t code = OrderedCode(Narrow(run == 0 ? score[0] : score[1]));
-    const bool there = entry < count && position < visible;
-    if (run < 2 && entry < padded) codes[entry] = there ? code : uint16_t{0};
+    const bool there = run < 2 && entry < count && position < visible;
+    const uint16_t code = there ? OrderedCode(Narrow(run == 0 ? score[0] : score[1])) : uint16_t{0};
+    const bool stores = run < 2 && entry < padded;
+    if (stores) codes[entry] = code;
+    if (job.best != nullptr) {
+      StoreBest(code, stores, job.best + ((row - job.first_row) * job.stride + entry) / kRunKeys);
+    }
   }
 }
 
@@ -262,17 +276,23 @@ __device__ inline ChunkCodes LoadCodes(const uint16_t* codes, int first, int64_t
   return out;
 }
 
-// The best code of each block of eight entries; the block of the newest entry is always in.
-__device__ inline ChunkCodes LoadBlocks(const uint16_t* codes, int first, int64_t blocks) {
+// The best codes of runs from `first` on; the run of the newest entry is always in.
+__device__ inline ChunkCodes LoadBest(const uint16_t* best, int first, int64_t runs) {
   ChunkCodes out = {};
+  if (first + kChunkEach <= runs) {
+    auto* words = reinterpret_cast<uint4*>(out.words);
+    words[0] = reinterpret_cast<const uint4*>(best + first)[0];
+    words[1] = reinterpret_cast<const uint4*>(best + first)[1];
+  } else {
+#pragma unroll
+    for (int i = 0; i < kChunkEach; ++i) {
+      const uint32_t code = first + i < runs ? best[first + i] : 0u;
+      out.words[i / 2] |= code << 16 * (i % 2);
+    }
+  }
 #pragma unroll
   for (int i = 0; i < kChunkEach; ++i) {
-    const int64_t block = first + i;
-    if (block >= blocks) continue;
-    const uint4 eight = reinterpret_cast<const uint4*>(codes)[block];
-    const uint32_t two = __vmaxu2(__vmaxu2(eight.x, eight.y), __vmaxu2(eight.z, eight.w));
-    const uint32_t best = block == blocks - 1 ? 0xffffu : max(two & 0xffffu, two >> 16);
-    out.words[i / 2] |= best << 16 * (i % 2);
+    if (first + i == runs - 1) out.words[i / 2] |= 0xffffu << 16 * (i % 2);
   }
   return out;
 }
@@ -312,14 +332,14 @@ __device__ inline void CandidatesChunk(const ScoreJob& job, const CandidateSets&
     if (threadIdx.x == 0 && chunk == 0) sets.count[row] = -1;
     return;
   }
-  const uint16_t* codes = job.codes + blockIdx.y * job.stride;
+  const uint16_t* best = job.best + blockIdx.y * job.stride / kRunKeys;
   const int capacity = static_cast<int>(sets.capacity);
   int32_t* out = sets.blocks + row * sets.capacity;
   const int64_t lists = static_cast<int64_t>(blockIdx.y) * chunks * capacity;
   const Kept mine = {kept.codes + lists, kept.entries + lists, kept.done + 2 * row};
   const int64_t chosen = TopByChunks(
       blocks, capacity, chunk, mine, shared,
-      [&](int first) { return LoadBlocks(codes, first, blocks); },
+      [&](int first) { return LoadBest(best, first, blocks); },
       [&](int first, int i) { return first + i; }, out);
   if (chosen >= 0 && threadIdx.x == 0) sets.count[row] = chosen;
 }
@@ -362,11 +382,17 @@ struct QueryCodes {
 
 // Scratch of a pass.
 struct FastScratch {
-  uint16_t* codes = nullptr;
+  uint16_t *codes = nullptr, *best = nullptr;
   uint64_t* done = nullptr;  // [rows of the call] pairs of counters: of selections, of candidates
   Kept selected, candidates;
   QueryCodes queries;  // of the call
 };
+
+// Of the codes of rows with up to `longest` entries: lists of them, and of runs, begin where wide
+// words may.
+inline int64_t StrideOf(int64_t longest) {
+  return base::RoundUp<int64_t>(std::max<int64_t>(longest, 1), kRunKeys * kRunKeys);
+}
 
 inline int64_t ChunksOf(int64_t n) {
   return std::max<int64_t>(1, base::CeilDiv<int64_t>(n, kChunkCodes));
@@ -389,6 +415,8 @@ inline int64_t LayOut(const IndexSelectParams& p, int64_t rows, int64_t stride, 
   out->codes = reinterpret_cast<uint16_t*>(take(rows * stride * 2));
   out->selected = keep(stride, p.topk);
   const bool makes = p.make_candidates != nullptr;
+  out->best = nullptr;
+  if (makes) out->best = reinterpret_cast<uint16_t*>(take(rows * stride / kRunKeys * 2));
   out->candidates = keep(stride / kRunKeys, makes ? p.make_candidates->capacity : 0);
   out->done = reinterpret_cast<uint64_t*>(take(p.rows * 8));
   out->queries.codes = reinterpret_cast<uint8_t*>(take(p.rows * kQueryCodeBytes));

@@ -54,6 +54,7 @@ struct ScoreJob {
   const int64_t* block_count = nullptr;
   int64_t capacity = 0, block_size = 0;
   uint16_t* codes = nullptr;  // [rows of the pass, stride]
+  uint16_t* best = nullptr;   // of runs of eight of them, or null: [rows of the pass, stride / 8]
   int64_t stride = 0, first_row = 0;
 };
 
