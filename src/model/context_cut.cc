@@ -156,7 +156,6 @@ void ContextStep::TakePiece(const State& state, size_t i, const Piece& piece, co
 }
 
 bool ContextStep::Cut(Run& run) {
-  FinishGroups(run);
   End(run);
   const std::vector<std::vector<Piece>> pieces = CutAnew(run);
   if (pieces.empty()) return false;

@@ -30,6 +30,8 @@ int64_t FirstHalf(const kvpool::Geometry& g, const SharedSequence& q, const Piec
   return std::max(piece.begin + piece.begin % 2, newest);
 }
 
+}  // namespace
+
 // The rows of one owner layer, and how they lie in a message.
 struct OwnerRows {
   OwnerRows(const Run& run, int layer)
@@ -73,6 +75,8 @@ struct OwnerRows {
   }
 };
 
+namespace {
+
 // First halves of this rank's own piece.
 void KeepOwnHalves(Run& run, const SharedSequence& q, const Piece& piece, const OwnerRows& rows) {
   if (rows.ratio == 1 || piece.empty()) return;
@@ -97,7 +101,7 @@ int64_t SharedSequence::LogitRowsOf(int place) const {
 ContextStep::ContextStep(ContextParallel* group)
     : group_(group),
       place_(group->place()),
-      window_(group->ranks_, group->group_),
+      window_{Transfer(group->ranks_, group->group_), Transfer(group->ranks_, group->group_)},
       groups_(group->ranks_, group->group_),
       heads_(group->ranks_, group->group_) {}
 
@@ -137,68 +141,82 @@ void ContextStep::KeepHistory(Run& run) const {
 }
 
 void ContextStep::BeginGroups(Run& run, int layer) {
-  FinishLateGroups(run);
+  if (ok()) Note(groups_.FinishLater());
   if (!ok()) return;
   const OwnerRows rows(run, layer);
   std::vector<std::byte> message;
   for (const SharedSequence& q : sequences_) {
-    const Piece& piece = q.pieces[static_cast<size_t>(place_)];
-    KeepOwnHalves(run, q, piece, rows);
-    rows.EachRow(run, q, piece, [&](const void* from, int64_t bytes) {
-      const auto* first = static_cast<const std::byte*>(from);
-      message.insert(message.end(), first, first + bytes);
-    });
+    KeepOwnHalves(run, q, q.pieces[static_cast<size_t>(place_)], rows);
+    AddGroups(run, rows, q, &message);
   }
   for (int k = 0; k < size(); ++k) {
-    if (k == place_) continue;
-    groups_.out(k) = message;
     int64_t bytes = 0;
     for (const SharedSequence& q : sequences_)
       bytes += rows.Bytes(run, q, q.pieces[static_cast<size_t>(k)]);
-    groups_.Expect(k, bytes);
+    if (k < place_) groups_.Expect(k, bytes);
+    if (k > place_) groups_.out(k) = message;
   }
   group_->counts_.bytes += groups_.bytes_out();
-  late_groups_ = layer;
+  owners_.push_back(layer);
   groups_due_ = true;
   Note(groups_.Begin());
-}
-
-void ContextStep::TakeGroups(Run& run, int from) {
-  const OwnerRows rows(run, late_groups_);
-  const std::byte* next = groups_.in(from).data();
-  for (const SharedSequence& q : sequences_)
-    rows.EachRow(run, q, q.pieces[static_cast<size_t>(from)], [&](void* to, int64_t bytes) {
-      std::memcpy(to, next, static_cast<size_t>(bytes));
-      next += bytes;
-    });
 }
 
 void ContextStep::FinishGroups(Run& run) {
   if (!std::exchange(groups_due_, false) || !ok()) return;
   Note(groups_.FinishEarlier());
-  for (int k = 0; ok() && k < place_; ++k) TakeGroups(run, k);
+  const OwnerRows rows(run, owners_.back());
+  for (int k = 0; ok() && k < place_; ++k) {
+    const std::byte* next = groups_.in(k).data();
+    for (const SharedSequence& q : sequences_) next = TakeGroups(run, rows, q, k, next);
+  }
 }
 
-void ContextStep::FinishLateGroups(Run& run) {
-  if (late_groups_ < 0 || !ok()) return;
-  Note(groups_.FinishLater());
-  for (int k = place_ + 1; ok() && k < size(); ++k) TakeGroups(run, k);
-  late_groups_ = -1;
-}
-
-// What `to` needs of the rows of `from`: those that its own piece looks back on, and the newest,
-// which the next step looks back on. Only the owner drafts.
-Piece ContextStep::WindowRows(const Run& run, const SharedSequence& q, int from, int to,
-                              int layer) const {
+// The rows of `to` that look back on those of `from`, which lie before it.
+Piece ContextStep::Halo(const Run& run, const SharedSequence& q, int from, int to) const {
   const Piece& piece = q.pieces[static_cast<size_t>(from)];
-  const Piece& own = q.pieces[static_cast<size_t>(to)];
-  const kvpool::Geometry& g = run.pool.geometry();
-  const bool draft = run.plan(layer).draft;
-  if (piece.empty() || (draft && to != q.owner)) return {};
-  int64_t begin = q.end - g.RingRows();
-  if (!draft && to > from && !own.empty()) begin = std::min(begin, own.begin - g.window + 1);
-  return {std::max(begin, piece.begin), piece.end};
+  const Piece& behind = q.pieces[static_cast<size_t>(to)];
+  if (to < from || piece.empty() || behind.empty()) return {};
+  return {std::max(piece.begin, behind.begin - run.pool.geometry().window + 1), piece.end};
 }
+
+// Of the rows of `from` the newest of the sequence, which a later step looks back on.
+Piece ContextStep::Tail(const Run& run, const SharedSequence& q, int from) const {
+  const Piece& piece = q.pieces[static_cast<size_t>(from)];
+  return {std::max(piece.begin, q.end - run.pool.geometry().RingRows()), piece.end};
+}
+
+void ContextStep::BeginWindow(Run& run, int layer) {
+  Transfer& window = window_[static_cast<size_t>(layer) % window_.size()];
+  if (ok()) Note(window.FinishLater());
+  if (!ok()) return;
+  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
+  for (int k = 0; k < size(); ++k) {
+    std::vector<std::byte>& out = window.out(k);
+    out.clear();
+    int64_t bytes = 0;
+    for (const SharedSequence& q : sequences_) {
+      if (k < place_) bytes += Halo(run, q, k, place_).rows() * row_bytes;
+      const Piece rows = k > place_ ? Halo(run, q, place_, k) : Piece();
+      if (rows.empty()) continue;
+      const std::byte* first = OwnWindow(run, q, rows.begin);
+      out.insert(out.end(), first, first + rows.rows() * row_bytes);
+    }
+    window.Expect(k, bytes);
+  }
+  group_->counts_.bytes += window.bytes_out();
+  Note(window.Begin());
+}
+
+namespace {
+
+std::byte* RingRow(Run& run, const SharedSequence& q, int layer, int64_t position) {
+  const kvpool::Geometry& g = run.pool.geometry();
+  return reinterpret_cast<std::byte*>(run.pool.Ring(q.id, layer)) +
+         position % g.RingRows() * g.WindowRowBytes();
+}
+
+}  // namespace
 
 const std::byte* ContextStep::OwnWindow(const Run& run, const SharedSequence& q,
                                         int64_t position) const {
@@ -207,96 +225,118 @@ const std::byte* ContextStep::OwnWindow(const Run& run, const SharedSequence& q,
          row * run.pool.geometry().WindowRowBytes();
 }
 
-void ContextStep::BeginWindow(Run& run, int layer) {
-  FinishLateWindow(run);
-  if (!ok()) return;
-  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
-  for (int k = 0; k < size(); ++k) {
-    if (k == place_) continue;
-    std::vector<std::byte>& out = window_.out(k);
-    out.clear();
-    int64_t bytes = 0;
-    for (const SharedSequence& q : sequences_) {
-      bytes += WindowRows(run, q, k, place_, layer).rows() * row_bytes;
-      const Piece rows = WindowRows(run, q, place_, k, layer);
-      if (rows.empty()) continue;
-      const std::byte* first = OwnWindow(run, q, rows.begin);
-      out.insert(out.end(), first, first + rows.rows() * row_bytes);
-    }
-    window_.Expect(k, bytes);
-  }
-  group_->counts_.bytes += window_.bytes_out();
-  late_window_ = layer;
-  Note(window_.Begin());
-}
-
-namespace {
-
-void PutRow(Run& run, const SharedSequence& q, int64_t position, int layer, const std::byte* from) {
-  const kvpool::Geometry& g = run.pool.geometry();
-  std::memcpy(run.pool.Ring(q.id, layer) + position % g.RingRows() * g.WindowRowBytes(), from,
-              static_cast<size_t>(g.WindowRowBytes()));
-}
-
-}  // namespace
-
 void ContextStep::FinishWindow(Run& run, int layer) {
-  if (!ok()) return;
-  Note(window_.FinishEarlier());
-  const kvpool::Geometry& g = run.pool.geometry();
+  Transfer& window = window_[static_cast<size_t>(layer) % window_.size()];
+  if (ok()) Note(window.FinishEarlier());
+  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
   for (int k = 0; ok() && k < place_; ++k) {
-    const std::byte* from = window_.in(k).data();
+    const std::byte* from = window.in(k).data();
     for (const SharedSequence& q : sequences_) {
-      const Piece rows = WindowRows(run, q, k, place_, layer);
-      const Piece& own = q.pieces[static_cast<size_t>(place_)];
-      for (int64_t p = rows.begin; p < rows.end; ++p, from += g.WindowRowBytes()) {
-        if (!own.empty() && p >= own.begin - g.window + 1) PutRow(run, q, p, layer, from);
-      }
+      const Piece rows = Halo(run, q, k, place_);
+      for (int64_t p = rows.begin; p < rows.end; ++p, from += row_bytes)
+        std::copy_n(from, row_bytes, RingRow(run, q, layer, p));
     }
   }
-}
-
-void ContextStep::PutTail(Run& run, const SharedSequence& q, Piece rows, int layer,
-                          const std::byte* from) {
-  const kvpool::Geometry& g = run.pool.geometry();
-  for (int64_t p = rows.begin; p < rows.end; ++p, from += g.WindowRowBytes())
-    if (p >= q.end - g.RingRows()) PutRow(run, q, p, layer, from);
 }
 
 void ContextStep::CommitWindow(Run& run, int layer) {
   if (!ok()) return;
-  Note(window_.FinishEarlier());
+  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
   for (const SharedSequence& q : sequences_) {
-    const Piece& own = q.pieces[static_cast<size_t>(place_)];
-    if (!own.empty()) PutTail(run, q, own, layer, OwnWindow(run, q, own.begin));
+    const Piece rows = Tail(run, q, place_);
+    for (int64_t p = rows.begin; p < rows.end; ++p)
+      std::copy_n(OwnWindow(run, q, p), row_bytes, RingRow(run, q, layer, p));
   }
-  for (int k = 0; ok() && k < place_; ++k) {
-    const std::byte* from = window_.in(k).data();
+  ++committed_;
+}
+
+// Calls move(q, layer, position) for every newest row of `from` that `to` keeps, of the layers
+// since the last exchange. Only the owner drafts.
+template <typename Move>
+void ContextStep::EachTailRow(const Run& run, int from, int to, const Move& move) const {
+  for (int layer = exchanged_; layer < committed_; ++layer) {
     for (const SharedSequence& q : sequences_) {
-      const Piece rows = WindowRows(run, q, k, place_, layer);
-      PutTail(run, q, rows, layer, from);
-      from += rows.rows() * run.pool.geometry().WindowRowBytes();
+      if (run.plan(layer).draft && to != q.owner) continue;
+      const Piece rows = Tail(run, q, from);
+      for (int64_t p = rows.begin; p < rows.end; ++p) move(q, layer, p);
     }
   }
 }
 
-void ContextStep::FinishLateWindow(Run& run) {
-  if (late_window_ < 0 || !ok()) return;
-  Note(window_.FinishLater());
-  for (int k = place_ + 1; ok() && k < size(); ++k) {
-    const std::byte* from = window_.in(k).data();
-    for (const SharedSequence& q : sequences_) {
-      const Piece rows = WindowRows(run, q, k, place_, late_window_);
-      PutTail(run, q, rows, late_window_, from);
-      from += rows.rows() * run.pool.geometry().WindowRowBytes();
-    }
-  }
-  late_window_ = -1;
+void ContextStep::AddGroups(Run& run, const OwnerRows& rows, const SharedSequence& q,
+                            std::vector<std::byte>* message) const {
+  rows.EachRow(run, q, q.pieces[static_cast<size_t>(place_)], [&](const void* from, int64_t bytes) {
+    const auto* first = static_cast<const std::byte*>(from);
+    message->insert(message->end(), first, first + bytes);
+  });
 }
 
+const std::byte* ContextStep::TakeGroups(Run& run, const OwnerRows& rows, const SharedSequence& q,
+                                         int from, const std::byte* next) const {
+  rows.EachRow(run, q, q.pieces[static_cast<size_t>(from)], [&](void* to, int64_t bytes) {
+    std::memcpy(to, next, static_cast<size_t>(bytes));
+    next += bytes;
+  });
+  return next;
+}
+
+void ContextStep::PutRest(Run& run, int to, std::vector<std::byte>* message) const {
+  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
+  EachTailRow(run, place_, to, [&](const SharedSequence& q, int layer, int64_t p) {
+    const std::byte* row = RingRow(run, q, layer, p);
+    message->insert(message->end(), row, row + row_bytes);
+  });
+  if (to > place_) return;  // has the groups
+  for (const int layer : owners_)
+    for (const SharedSequence& q : sequences_) AddGroups(run, OwnerRows(run, layer), q, message);
+}
+
+int64_t ContextStep::RestBytes(Run& run, int from) const {
+  int64_t bytes = 0;
+  EachTailRow(run, from, place_, [&](const SharedSequence&, int, int64_t) {
+    bytes += run.pool.geometry().WindowRowBytes();
+  });
+  if (from < place_) return bytes;
+  for (const int layer : owners_)
+    for (const SharedSequence& q : sequences_)
+      bytes += OwnerRows(run, layer).Bytes(run, q, q.pieces[static_cast<size_t>(from)]);
+  return bytes;
+}
+
+void ContextStep::TakeRest(Run& run, int from) const {
+  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
+  const std::byte* next = heads_.in(from).data();
+  EachTailRow(run, from, place_, [&](const SharedSequence& q, int layer, int64_t p) {
+    std::copy_n(next, row_bytes, RingRow(run, q, layer, p));
+    next += row_bytes;
+  });
+  if (from < place_) return;
+  for (const int layer : owners_)
+    for (const SharedSequence& q : sequences_)
+      next = TakeGroups(run, OwnerRows(run, layer), q, from, next);
+}
+
+// Halos have gone forward, from layer to layer. What only later steps need, and what earlier ranks
+// need of later ones, goes at once.
 void ContextStep::End(Run& run) {
-  FinishLateWindow(run);
-  FinishLateGroups(run);
+  FinishGroups(run);
+  for (Transfer* sent : {&window_[0], &window_[1], &groups_})
+    if (ok()) Note(sent->FinishLater());
+  if (!ok()) return;
+  for (int k = 0; k < size(); ++k) {
+    if (k == place_) continue;
+    heads_.out(k).clear();
+    PutRest(run, k, &heads_.out(k));
+    heads_.Expect(k, RestBytes(run, k));
+  }
+  Note(heads_.Begin());
+  if (ok()) Note(heads_.FinishEarlier());
+  if (ok()) Note(heads_.FinishLater());
+  group_->counts_.bytes += heads_.bytes_out();
+  for (int k = 0; ok() && k < size(); ++k)
+    if (k != place_) TakeRest(run, k);
+  exchanged_ = committed_;
+  owners_.clear();
 }
 
 }  // namespace thalweg::model

@@ -2,6 +2,7 @@
 // layer (docs/ranks.md, "Context parallel"). Internal to the room.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -38,6 +39,8 @@ struct SharedSequence {
   int64_t LogitRowsOf(int place) const;
 };
 
+struct OwnerRows;
+
 class ContextStep {
  public:
   explicit ContextStep(ContextParallel* group);
@@ -46,16 +49,19 @@ class ContextStep {
   void PrepareHistory(Run& run) const;
   void KeepHistory(Run& run) const;
 
-  // Compressed rows, index keys and half groups of an owner layer: begun when this rank's are made,
-  // finished when those of earlier rows are there.
+  // In a layer ranks wait for earlier ones alone. Compressed rows, index keys and half groups of an
+  // owner layer: begun when this rank's are made, finished when those of earlier rows are there.
   void BeginGroups(Run& run, int layer);
   void FinishGroups(Run& run);
-
-  // Window rows of a layer: begun when this rank's are made; finished when the ring holds what its
-  // piece looks back on; committed when it may hold what the next step looks back on.
+  // Window rows of a layer that later pieces look back on: begun when this rank's are made;
+  // finished when the ring holds what its own piece looks back on.
   void BeginWindow(Run& run, int layer);
   void FinishWindow(Run& run, int layer);
+  // Behind attention: the ring takes what the next step looks back on, of this rank's rows. For
+  // every layer, ascending.
   void CommitWindow(Run& run, int layer);
+  // What has not been exchanged yet of the layers so far.
+  void End(Run& run);
 
   // At the decoder's first layer (context_cut.cc): rows that it does not run leave the batch, and
   // the others are shared out anew. False: the pieces are still what they were, and are clipped
@@ -66,8 +72,6 @@ class ContextStep {
   // Where the head writes; then logits go to the ranks whose sequences they are of.
   std::vector<float>* logits() { return &logits_; }
   void ShareLogits(Run& run, std::span<const Chunk> chunks, std::vector<float>* output);
-  // Waits for what is still under way.
-  void End(Run& run);
 
  private:
   friend class ContextParallel;
@@ -102,22 +106,29 @@ class ContextStep {
   bool ok() const { return group_->status().ok(); }
   void Note(Status status);
   int size() const { return group_->group_.size; }
-  bool earlier(int place) const { return place < place_; }
-  Piece WindowRows(const Run& run, const SharedSequence& q, int from, int to, int layer) const;
-  void FinishLateWindow(Run& run);
-  void FinishLateGroups(Run& run);
-  void TakeGroups(Run& run, int from);
-  void PutTail(Run& run, const SharedSequence& q, Piece rows, int layer, const std::byte* from);
+  Piece Halo(const Run& run, const SharedSequence& q, int from, int to) const;
+  Piece Tail(const Run& run, const SharedSequence& q, int from) const;
   const std::byte* OwnWindow(const Run& run, const SharedSequence& q, int64_t position) const;
+  void AddGroups(Run& run, const OwnerRows& rows, const SharedSequence& q,
+                 std::vector<std::byte>* message) const;
+  const std::byte* TakeGroups(Run& run, const OwnerRows& rows, const SharedSequence& q, int from,
+                              const std::byte* next) const;
+  template <typename Move>
+  void EachTailRow(const Run& run, int from, int to, const Move& move) const;
+  void PutRest(Run& run, int to, std::vector<std::byte>* message) const;
+  int64_t RestBytes(Run& run, int from) const;
+  void TakeRest(Run& run, int from) const;
 
   ContextParallel* group_;
   int place_;
   std::vector<SharedSequence> sequences_;
   std::vector<int64_t> kept_;       // by place: rows that are not shared
   std::vector<int32_t> shared_of_;  // by chunk of this rank: index into sequences_, or -1
-  Transfer window_, groups_, heads_;
-  bool groups_due_ = false;                  // of earlier ranks
-  int late_window_ = -1, late_groups_ = -1;  // layers of which later ranks' parts are to come
+  std::array<Transfer, 2> window_;  // in turns, so that a rank may be two layers ahead
+  Transfer groups_, heads_;
+  bool groups_due_ = false;  // of earlier ranks
+  std::vector<int> owners_;  // layers whose groups later ranks have not sent to earlier ones
+  int committed_ = 0, exchanged_ = 0;  // layers whose windows are in rings; in those of all ranks
   std::vector<float> logits_;
 };
 

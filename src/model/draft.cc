@@ -195,7 +195,6 @@ void InsertDraftContext(Run& run) {
   for (int stage = 0; stage < c.num_nextn_predict_layers; ++stage) {
     const int layer = static_cast<int>(c.num_hidden_layers) + stage;
     if (rows) MakeDraftWindow(run, layer);
-    if (run.context != nullptr) run.context->BeginWindow(run, layer);
     CommitWindow(run, layer);
   }
 }

@@ -35,8 +35,8 @@ void RunLayer(Run& run, int layer) {
   if (plan.owns_kv && run.context != nullptr) run.context->BeginGroups(run, layer);
   if (layer == run.config().DecoderBegin()) KeepDecoderRows(run);
   if (run.rows() > 0) ProjectQueryAndWindow(run, layer);
-  if (run.context != nullptr) run.context->BeginWindow(run, layer);
   if (run.context != nullptr) run.context->FinishGroups(run);
+  if (run.context != nullptr) run.context->BeginWindow(run, layer);
   if (run.rows() > 0 && plan.owns_index) Select(run, layer);
   if (run.context != nullptr) run.context->FinishWindow(run, layer);
   if (run.rows() > 0) Attend(run, layer, TargetKeys(run, layer));

@@ -111,9 +111,9 @@ struct ListedBatch {
 };
 
 class StepResults;
+class ContextStep;
 
 // One forward under way.
-class ContextStep;
 struct Run {
   const ModelParts& parts;
   kvpool::Pool& pool;
@@ -129,9 +129,9 @@ struct Run {
   int64_t most_tokens = 0;             // > 0: no context is longer
   Batch& batch = lists.batch;
   ListedBatch listed = {};
+  ContextStep* context = nullptr;  // rows are shared with other ranks
 
   const checkpoint::Config& config() const { return parts.config; }
-  ContextStep* context = nullptr;  // rows are shared with other ranks
   const kernels::Ops& ops() const { return idle != nullptr ? *idle : *parts.options.ops; }
   const tensor::Memory& memory() const { return *parts.options.ops->memory; }
   tensor::Stream stream() const { return {.team = parts.options.team, .device = queue}; }

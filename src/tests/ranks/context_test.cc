@@ -11,6 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <thread>
 
 #include "comm/test_ranks.h"
 #include "kernels/backends.h"
@@ -109,9 +110,12 @@ class Rank {
     std::fill(image_.begin() + rows / 3, image_.begin() + rows / 2, uint8_t{1});
     chunks_.back().image = image_;
   }
+  // Where there are others, each comes when it likes.
   void Step() {
     model::StepOutput output;
     const bool any = !chunks_.empty();
+    if (context_ != nullptr && (steps_++ + number_) % 3 == 0)
+      std::this_thread::sleep_for(std::chrono::milliseconds(number_ % 3));
     const Status status = any                   ? model_->Step(chunks_, &output)
                           : context_ != nullptr ? model_->Idle()
                                                 : Status();
@@ -139,6 +143,7 @@ class Rank {
   std::unique_ptr<model::ExpertParallel> experts_;
   std::unique_ptr<model::Model> model_;
   int32_t next_block_ = 0;
+  int steps_ = 0;
   std::vector<model::Chunk> chunks_;
   std::vector<uint8_t> image_;
   Seen seen_;
