@@ -156,6 +156,7 @@ Status MakeExecutor(const EngineOptions& options, Parts* parts) {
   parts->scheduler.cache_identity = CacheIdentity(options, *parts->checkpoint, *ops);
   parts->team = std::move(rank.team);
   parts->timed_ops = std::move(rank.timed_ops);
+  parts->devices = std::move(rank.devices);
   parts->experts = std::move(rank.experts);
   parts->moves = std::move(rank.moves);
   parts->context = std::move(rank.context);

@@ -37,6 +37,7 @@ struct Parts {
   IntakeOptions intake = {};
   std::unique_ptr<exec::TimedOps> timed_ops = {};  // with a trace: what the executor runs
   std::unique_ptr<Ranks> ranks = {};  // null: one rank; ends behind the executor, which tells it to
+  std::unique_ptr<comm::Communicator> devices = {};      // likewise
   std::unique_ptr<model::ExpertParallel> experts = {};   // likewise
   std::unique_ptr<model::ExpertMoves> moves = {};        // likewise, and null: experts stay
   std::unique_ptr<model::ContextParallel> context = {};  // likewise

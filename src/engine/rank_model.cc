@@ -9,10 +9,12 @@
 #include "base/machine.h"
 #include "base/math.h"
 #include "base/sha256.h"
+#include "comm/device_rank.h"
 #include "engine/drafts.h"
 #include "engine/expert_places.h"
 #include "engine/rank_process.h"
 #include "kernels/devices.h"
+#include "kernels/exchange.h"
 
 namespace thalweg::engine {
 namespace {
@@ -47,15 +49,29 @@ EngineOptions DraftOptionsOf(const EngineOptions& options, bool alone) {
   return out;
 }
 
-// Ranks of one host have a device each, as far as there are some, and share them beyond.
-Status ChooseDevice(const kernels::Ops& ops, const comm::Communicator* group) {
+// Ranks of one host have a device each, as far as there are some, and share them beyond. The answer
+// is the rank's own device; -1: it has none of its own.
+Result<int> ChooseDevice(const kernels::Ops& ops, const comm::Communicator* group, int ranks_here) {
   const int devices = kernels::DeviceCount(ops);
-  if (devices == 0 || group == nullptr) return {};
+  if (devices == 0 || group == nullptr) return -1;
   const RankProcess* process = RankProcess::Running();
   const int here = process != nullptr ? process->rank_on_host() : group->rank();
-  spdlog::info("rank {} of {} works on device {} of {}", group->rank(), group->size(),
-               here % devices, devices);
-  return kernels::UseDevice(ops, here % devices, process != nullptr);
+  const int device = here % devices;
+  spdlog::info("rank {} of {} works on device {} of {}", group->rank(), group->size(), device,
+               devices);
+  TW_TRY(kernels::UseDevice(ops, device, process != nullptr));
+  return ranks_here <= devices ? device : -1;
+}
+
+// Messages between devices, where every rank has one.
+Status JoinDevices(const kernels::Ops& ops, comm::Communicator* group, int device,
+                   RankModel* rank) {
+  if (group == nullptr || group->size() == 1 || kernels::ExchangeOpsOf(ops) == nullptr) return {};
+  Status why;
+  TW_ASSIGN(rank->devices, comm::JoinDevices(group, device, &why));
+  if (rank->devices == nullptr)
+    spdlog::warn("rows go from rank to rank through host memory: {}", why.message());
+  return {};
 }
 
 // Ranks that share the memory that is asked for.
@@ -68,7 +84,8 @@ Status AddExperts(const EngineOptions& options, const checkpoint::Config& config
                   comm::Communicator* group, RankModel* rank) {
   if (group == nullptr) return {};
   TW_ASSIGN(parallel::Placement placement, FirstPlacement(options, config, group));
-  TW_ASSIGN(rank->experts, model::ExpertParallel::Make(group, std::move(placement)));
+  TW_ASSIGN(rank->experts,
+            model::ExpertParallel::Make(group, std::move(placement), rank->devices.get()));
   return {};
 }
 
@@ -143,7 +160,8 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
                            const Sizes& sizes, comm::Communicator* group, int ranks_here) {
   RankModel rank;
   TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
-  TW_TRY(ChooseDevice(*ops, group));
+  TW_ASSIGN(const int device, ChooseDevice(*ops, group, ranks_here));
+  TW_TRY(JoinDevices(*ops, group, device, &rank));
   rank.team =
       std::make_unique<base::ThreadTeam>(ThreadsOfRank(options, ranks_here), options.pinning);
   TW_TRY(AddExperts(options, checkpoint.config(), group, &rank));

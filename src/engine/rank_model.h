@@ -19,6 +19,7 @@ namespace thalweg::engine {
 struct RankModel {
   std::unique_ptr<base::ThreadTeam> team = {};
   std::unique_ptr<exec::TimedOps> timed_ops = {};        // with a trace
+  std::unique_ptr<comm::Communicator> devices = {};      // of the group, where each has its own
   std::unique_ptr<model::ExpertParallel> experts = {};   // null: one rank
   std::unique_ptr<model::ContextParallel> context = {};  // null: prompts are not shared
   std::unique_ptr<exec::ModelExecutor> executor = {};

@@ -2,15 +2,21 @@
 
 #include <fmt/format.h>
 
+#include "kernels/exchange.h"
+
 #ifdef THALWEG_HAS_CUDA
 #include "kernels/cuda/chosen_device.h"
+#include "kernels/cuda/exchange_ops.h"
+#include "kernels/cuda/memory.h"
 #endif
 
 namespace thalweg::kernels {
 
 #ifdef THALWEG_HAS_CUDA
 
-int DeviceCount(const Ops& ops) { return ops.memory->host ? 0 : cuda::DeviceCount(); }
+int DeviceCount(const Ops& ops) {
+  return ops.memory == &cuda::CudaMemory() ? cuda::DeviceCount() : 0;
+}
 
 Status UseDevice(const Ops& ops, int device, bool whole_process) {
   const int count = DeviceCount(ops);
@@ -21,10 +27,15 @@ Status UseDevice(const Ops& ops, int device, bool whole_process) {
   return cuda::ChooseDevice(device, whole_process);
 }
 
+const ExchangeOps* ExchangeOpsOf(const Ops& ops) {
+  return ops.memory == &cuda::CudaMemory() ? &cuda::CudaExchangeOps() : nullptr;
+}
+
 #else
 
 int DeviceCount(const Ops& /*ops*/) { return 0; }
 Status UseDevice(const Ops& /*ops*/, int /*device*/, bool /*whole_process*/) { return {}; }
+const ExchangeOps* ExchangeOpsOf(const Ops& /*ops*/) { return nullptr; }
 
 #endif
 

@@ -14,8 +14,6 @@ using kernels::Matrix;
 using kernels::Ops;
 using tensor::BF16;
 
-constexpr size_t kX = 0, kChosen = 1, kWeights = 2, kOut = 3;
-
 template <typename T>
 int64_t BytesOf(const std::vector<T>& values) {
   return static_cast<int64_t>(values.size() * sizeof(T));
@@ -96,16 +94,35 @@ const FeedForward& DeviceExperts::Zero(const Ops& ops, const ExpertsParams& p,
   return zero_;
 }
 
-void* DeviceExperts::Room(size_t which, int64_t bytes, const Ops& ops) {
-  tensor::Buffer& room = rooms_[which];
-  if (room.bytes() < bytes) {
+std::byte* DeviceExperts::Room(Purpose purpose, int64_t bytes, const Ops& ops) {
+  tensor::Buffer& room = rooms_[purpose];
+  if (room.bytes() < bytes || room.bytes() == 0) {
     room = {};
-    room = tensor::Buffer(base::RoundUp(bytes + bytes / 4, tensor::kAlignBytes), *ops.memory);
+    room = tensor::Buffer(base::RoundUp(bytes + bytes / 4 + 1, tensor::kAlignBytes), *ops.memory);
   }
   return room.data();
 }
 
-void DeviceExperts::Run(int layer, const Ops& ops, const ExpertsParams& p) {
+void DeviceExperts::Wait(const Ops& ops, const tensor::Stream& stream) {
+  int32_t any = 0;
+  ops.memory->download(stream, &any, Room(kChosen, sizeof(any), ops), sizeof(any));
+}
+
+ExpertsParams DeviceExperts::FetchChoices(const Ops& ops, const ExpertsParams& params) {
+  const auto pairs = static_cast<size_t>(params.rows * params.topk);
+  chosen_.resize(pairs);
+  weights_.resize(pairs);
+  if (pairs > 0) {
+    ops.memory->download(params.stream, chosen_.data(), params.chosen, BytesOf(chosen_));
+    ops.memory->download(params.stream, weights_.data(), params.weights, BytesOf(weights_));
+  }
+  ExpertsParams host = params;
+  host.chosen = chosen_.data();
+  host.weights = weights_.data();
+  return host;
+}
+
+void DeviceExperts::RunThere(int layer, const Ops& ops, const ExpertsParams& p) {
   if (p.rows == 0) return;
   TW_CHECK(p.topk <= 1);
   const auto at = static_cast<size_t>(layer);
@@ -113,30 +130,37 @@ void DeviceExperts::Run(int layer, const Ops& ops, const ExpertsParams& p) {
   const bool shared_alone = p.topk == 0;
   std::vector<FeedForward>& experts = shared_alone ? layers_[at].shared : layers_[at].routed;
   Keep(shared_alone ? std::span(&p.shared, 1) : p.experts, &experts);
-
-  const int64_t width = p.rows * p.hidden * static_cast<int64_t>(sizeof(BF16));
   std::vector<int32_t> first;
   std::vector<float> one;
   if (shared_alone) {
     first.assign(static_cast<size_t>(p.rows), 0);
     one.assign(static_cast<size_t>(p.rows), 1.0f);
   }
+  const auto bring = [&](Purpose purpose, const void* from, int64_t bytes) {
+    std::byte* to = Room(purpose, bytes, ops);
+    ops.memory->upload(p.stream, to, from, bytes);
+    return to;
+  };
   ExpertsParams run = p;
   run.topk = 1;
   run.experts = experts;
   run.shared = Zero(ops, p, experts.front());
-  const auto bring = [&](size_t which, const void* from, int64_t bytes) {
-    void* to = Room(which, bytes, ops);
-    ops.memory->upload(p.stream, to, from, bytes);
-    return to;
-  };
-  run.x = static_cast<const BF16*>(bring(kX, p.x, width));
-  run.chosen = static_cast<const int32_t*>(
+  run.chosen = reinterpret_cast<const int32_t*>(
       bring(kChosen, shared_alone ? first.data() : p.chosen, p.rows * int64_t{sizeof(int32_t)}));
-  run.weights = static_cast<const float*>(
+  run.weights = reinterpret_cast<const float*>(
       bring(kWeights, shared_alone ? one.data() : p.weights, p.rows * int64_t{sizeof(float)}));
-  run.out = static_cast<BF16*>(Room(kOut, width, ops));
   ops.experts(run);
+}
+
+void DeviceExperts::Run(int layer, const Ops& ops, const ExpertsParams& p) {
+  if (p.rows == 0) return;
+  const int64_t width = p.rows * p.hidden * static_cast<int64_t>(sizeof(BF16));
+  ExpertsParams run = p;
+  std::byte* x = Room(kX, width, ops);
+  ops.memory->upload(p.stream, x, p.x, width);
+  run.x = reinterpret_cast<const BF16*>(x);
+  run.out = reinterpret_cast<BF16*>(Room(kOut, width, ops));
+  RunThere(layer, ops, run);
   ops.memory->download(p.stream, p.out, run.out, width);
 }
 

@@ -24,6 +24,17 @@ class DeviceExperts {
   // as a rule. Waits for p.out.
   void Run(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& p);
 
+  // Where rows stay on the device: the choices alone, and calls whose x and out are the device's.
+  // chosen and weights are in host memory, and wanted for topk = 1 alone.
+  kernels::ExpertsParams FetchChoices(const kernels::Ops& ops,
+                                      const kernels::ExpertsParams& params);
+  void RunThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& p);
+  // Memory of the device for one purpose; it stays until more is asked for.
+  enum Purpose : size_t { kX, kChosen, kWeights, kOut, kPicked, kCame, kReturned, kShared, kCount };
+  std::byte* Room(Purpose purpose, int64_t bytes, const kernels::Ops& ops);
+  // Returns when everything that was queued is done; lists of the step under way stay.
+  void Wait(const kernels::Ops& ops, const tensor::Stream& stream);
+
  private:
   // Weights of a layer's calls: they stay in place, for a device keeps tables of them.
   struct Layer {
@@ -31,14 +42,12 @@ class DeviceExperts {
   };
   const kernels::FeedForward& Zero(const kernels::Ops& ops, const kernels::ExpertsParams& p,
                                    const kernels::FeedForward& like);
-  void* Room(size_t which, int64_t bytes, const kernels::Ops& ops);
-
   std::vector<Layer> layers_;
   kernels::FeedForward zero_ = {};
   tensor::Buffer zero_bytes_;
-  tensor::Buffer rooms_[4];
+  tensor::Buffer rooms_[kCount];
   std::vector<tensor::BF16> x_, out_;
-  std::vector<int32_t> chosen_, ones_;
+  std::vector<int32_t> chosen_;
   std::vector<float> weights_;
 };
 

@@ -72,16 +72,18 @@ void DecodeRow(const ExpertsParams& p, const std::byte* row, std::vector<float>*
 }  // namespace
 
 Result<std::unique_ptr<ExpertParallel>> ExpertParallel::Make(comm::Communicator* group,
-                                                             parallel::Placement placement) {
+                                                             parallel::Placement placement,
+                                                             comm::Communicator* devices) {
   TW_TRY(parallel::CheckPlacement(placement));
   if (placement.shape.ranks != group->size())
     return base::InvalidArgument(fmt::format("a placement for {} ranks, there are {}",
                                              placement.shape.ranks, group->size()));
-  return std::unique_ptr<ExpertParallel>(new ExpertParallel(group, std::move(placement)));
+  return std::unique_ptr<ExpertParallel>(new ExpertParallel(group, devices, std::move(placement)));
 }
 
-ExpertParallel::ExpertParallel(comm::Communicator* group, parallel::Placement placement)
-    : group_(group), placement_(std::move(placement)) {
+ExpertParallel::ExpertParallel(comm::Communicator* group, comm::Communicator* devices,
+                               parallel::Placement placement)
+    : group_(group), devices_(devices), placement_(std::move(placement)) {
   MakeTables();
   Forget();
 }
@@ -125,6 +127,10 @@ void ExpertParallel::Forget() {
 
 void ExpertParallel::Mix(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
   TW_CHECK(Covers(layer));
+  if (devices_ != nullptr) {
+    if (status_.ok()) status_ = ExchangeThere(layer, ops, params);
+    return;
+  }
   const bool host = ops.memory->host;
   const ExpertsParams rows = host ? params : device_.Fetch(ops, params);
   if (status_.ok()) status_ = Exchange(layer, ops, rows);
@@ -259,6 +265,18 @@ Status ExpertParallel::ReadRows(int64_t row_bytes) {
   return {};
 }
 
+// The experts of this rank's slots.
+std::vector<kernels::FeedForward> ExpertParallel::Local(int layer,
+                                                        const ExpertsParams& params) const {
+  const int64_t first = group_->rank() * placement_.shape.slots_per_rank;
+  std::vector<kernels::FeedForward> local;
+  for (int64_t s = 0; s < placement_.shape.slots_per_rank; ++s) {
+    const auto& experts = placement_.layers[static_cast<size_t>(layer)];
+    local.push_back(params.experts[static_cast<size_t>(experts[static_cast<size_t>(first + s)])]);
+  }
+  return local;
+}
+
 // What each message has inside is known when it is read.
 Status ExpertParallel::ReadFixedRows(int64_t row_bytes) {
   const auto ranks = static_cast<size_t>(group_->size());
@@ -290,12 +308,7 @@ void ExpertParallel::RunReceived(int layer, const kernels::Ops& ops, const Exper
     slots.push_back(pair.local_slot);
     weights.push_back(pair.weight);
   }
-  const int64_t first = group_->rank() * placement_.shape.slots_per_rank;
-  std::vector<kernels::FeedForward> local;
-  for (int64_t s = 0; s < placement_.shape.slots_per_rank; ++s) {
-    const auto& experts = placement_.layers[static_cast<size_t>(layer)];
-    local.push_back(params.experts[static_cast<size_t>(experts[static_cast<size_t>(first + s)])]);
-  }
+  const std::vector<kernels::FeedForward> local = Local(layer, params);
   ExpertsParams mine = params;
   mine.rows = pairs;
   mine.topk = 1;

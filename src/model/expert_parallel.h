@@ -23,8 +23,11 @@ class ExpertParallel {
   // The group outlives this. The placement covers the layers [0, placement.layers.size()) of the
   // model, for as many ranks as the group has; the layers of drafts, whose experts are few, lie on
   // every rank. Errors: a placement that is not whole or for another number of ranks.
+  // devices: the same ranks where each is a device of its own, whose memory messages then travel
+  // from and to; null: rows of a device go through host memory. It outlives this, too.
   static Result<std::unique_ptr<ExpertParallel>> Make(comm::Communicator* group,
-                                                      parallel::Placement placement);
+                                                      parallel::Placement placement,
+                                                      comm::Communicator* devices = nullptr);
 
   // The layer from which on a step may have other rows than before: the decoder's first. Ranks
   // agree on rows there and in layer 0. The same on all ranks, before the first step.
@@ -35,8 +38,9 @@ class ExpertParallel {
   bool Holds(int layer, int64_t expert) const;
 
   // In place of ops.experts(params): params.experts are all of the layer's; those that lie on other
-  // ranks are not read. Rows of a device go through host memory, and are waited for. After an error
-  // of the group, which status() returns, it writes zeros and asks nobody any more.
+  // ranks are not read. Rows of a device travel from device to device, or through host memory, and
+  // are waited for. After an error of the group, which status() returns, what it writes means
+  // nothing, and it asks nobody any more.
   void Mix(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   // ok, or the first error.
   const Status& status() const { return status_; }
@@ -54,10 +58,20 @@ class ExpertParallel {
   void Forget();
 
  private:
-  ExpertParallel(comm::Communicator* group, parallel::Placement placement);
+  ExpertParallel(comm::Communicator* group, comm::Communicator* devices,
+                 parallel::Placement placement);
   void MakeTables();
   void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
   Status Exchange(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  // device_exchange.cc: the same where rows stay on devices.
+  Status ExchangeThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  Status SendChoices(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& host);
+  Status SendRowsThere(int layer, const parallel::DispatchPlan& plan, const kernels::Ops& ops,
+                       const kernels::ExpertsParams& params);
+  void RunReceivedThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  Status ReturnThere(const parallel::DispatchPlan& plan, const kernels::Ops& ops,
+                     const kernels::ExpertsParams& params);
+  std::vector<kernels::FeedForward> Local(int layer, const kernels::ExpertsParams& params) const;
   Status AgreeOnRows(int64_t rows);
   Status SendCounts(int layer, const std::vector<parallel::DispatchCounts>& counts);
   void WriteRows(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& params,
@@ -75,6 +89,7 @@ class ExpertParallel {
   void Combine(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& params);
 
   comm::Communicator* group_;
+  comm::Communicator* devices_;
   parallel::Placement placement_;
   std::vector<parallel::ReplicaTable> tables_;  // [layers]
   parallel::ExpertCounts counts_;

@@ -1,5 +1,6 @@
 // Ranks that are GPUs move bytes as the obvious model says: every operation, lengths that differ,
-// some zero; and a rank that fails is named. Prints what an all-to-all of large messages reaches.
+// some zero; and a rank that fails is named. Prints what an all-to-all takes by the size of
+// messages.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -120,21 +121,29 @@ TEST(Nccl, AFailureIsHeardWithItsReason) {
   });
 }
 
-TEST(Nccl, AllToAllOfLargeMessages) {
+// Seconds of one all-to-all in which each of two GPUs sends the other so many bytes.
+double SecondsOf(Communicator& control, Communicator& gpu, int64_t size, int rounds) {
+  const DeviceBytes out(2 * static_cast<size_t>(size)), in(2 * static_cast<size_t>(size));
+  const std::vector<int64_t> bytes = {size, size};
+  EXPECT_TRUE(gpu.AllToAll(out.span(), bytes, in.span(), bytes).ok());
+  EXPECT_TRUE(control.Barrier().ok());
+  const auto began = Clock::now();
+  for (int i = 0; i < rounds; ++i)
+    EXPECT_TRUE(gpu.AllToAll(out.span(), bytes, in.span(), bytes).ok());
+  return std::chrono::duration<double>(Clock::now() - began).count() / rounds;
+}
+
+TEST(Nccl, AllToAllBySize) {
   if (GpuCount() < 2) GTEST_SKIP() << "one GPU";
-  constexpr int64_t kBytes = 256 << 20;
-  constexpr int kRounds = 10;
   OnGpus(2, [](Communicator& control, Communicator& gpu) {
-    const DeviceBytes out(2 * kBytes), in(2 * kBytes);
-    const std::vector<int64_t> bytes = {kBytes, kBytes};
-    ASSERT_TRUE(gpu.AllToAll(out.span(), bytes, in.span(), bytes).ok());
-    ASSERT_TRUE(control.Barrier().ok());
-    const auto began = Clock::now();
-    for (int i = 0; i < kRounds; ++i)
-      ASSERT_TRUE(gpu.AllToAll(out.span(), bytes, in.span(), bytes).ok());
-    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
-    const double rate = static_cast<double>(kBytes) * kRounds / seconds / 1e9;
-    if (control.rank() == 0) fmt::print("to the other GPU: {:.0f} GB/s\n", rate);
+    double rate = 0;
+    for (int64_t size = 256; size <= 256 << 20; size *= 8) {
+      const double seconds = SecondsOf(control, gpu, size, size < 1 << 20 ? 200 : 10);
+      rate = static_cast<double>(size) / seconds / 1e9;
+      if (control.rank() == 0)
+        fmt::print("{:>10} bytes to the other GPU: {:>8.1f} us, {:.1f} GB/s\n", size, seconds * 1e6,
+                   rate);
+    }
     EXPECT_GT(rate, 1.0);
   });
 }
