@@ -55,18 +55,56 @@ size_t Sum(const std::vector<int64_t>& sizes) {
   return static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
 }
 
-// The rows as the codes and scales that they are already.
-void EncodeRows(const ExpertsParams& p, int64_t row_bytes, std::vector<std::byte>* payload) {
+// The rows that go to other ranks, as the codes and scales that they are already.
+void EncodeRows(const ExpertsParams& p, const DispatchPlan& plan, int self, int64_t row_bytes,
+                std::vector<std::byte>* payload) {
   payload->resize(static_cast<size_t>(p.rows * row_bytes));
+  std::vector<bool> leaves(static_cast<size_t>(p.rows));
+  for (int rank = 0; rank + 1 < static_cast<int>(plan.row_begin.size()); ++rank)
+    for (int32_t i = plan.row_begin[static_cast<size_t>(rank)];
+         rank != self && i < plan.row_begin[static_cast<size_t>(rank) + 1]; ++i)
+      leaves[static_cast<size_t>(plan.rows[static_cast<size_t>(i)])] = true;
   for (int64_t r = 0; r < p.rows; ++r)
-    tensor::EncodeRow(p.quantise, p.x + r * p.hidden, p.hidden,
-                      reinterpret_cast<uint8_t*>(payload->data()) + r * row_bytes);
+    if (leaves[static_cast<size_t>(r)])
+      tensor::EncodeRow(p.quantise, p.x + r * p.hidden, p.hidden,
+                        reinterpret_cast<uint8_t*>(payload->data()) + r * row_bytes);
 }
 
 void DecodeRow(const ExpertsParams& p, const std::byte* row, std::vector<float>* wide, BF16* out) {
   wide->resize(static_cast<size_t>(p.hidden));
   tensor::DecodeRow(p.quantise, reinterpret_cast<const uint8_t*>(row), p.hidden, wide->data());
   for (int64_t c = 0; c < p.hidden; ++c) out[c] = tensor::ToBF16((*wide)[static_cast<size_t>(c)]);
+}
+
+// Of the rows received: those of lower ranks come first.
+int32_t FirstOwnRow(const std::vector<DispatchCounts>& counts, int self) {
+  int32_t first = 0;
+  for (int r = 0; r < self; ++r) first += counts[static_cast<size_t>(r)].rows;
+  return first;
+}
+
+// The values of each pair's row, [pairs, hidden]. A row is decoded once, and one of this rank not
+// at all: it is what it was.
+void UnpackRows(const ExpertsParams& p, const DispatchPlan& plan,
+                const parallel::ReceivedRows& rows, int32_t first_own, int self,
+                std::vector<BF16>* x) {
+  x->resize(rows.pairs.size() * static_cast<size_t>(p.hidden));
+  const int32_t* own = plan.rows.data() + plan.row_begin[static_cast<size_t>(self)];
+  std::vector<float> wide;
+  BF16* out = x->data();
+  int32_t last = -1;
+  for (const parallel::ReceivedPair& pair : rows.pairs) {
+    const int32_t at = pair.row - first_own;
+    if (pair.row == last) {
+      std::copy_n(out - p.hidden, p.hidden, out);
+    } else if (at >= 0 && at < plan.RowsTo(self)) {
+      std::copy_n(p.x + own[at] * p.hidden, p.hidden, out);
+    } else {
+      DecodeRow(p, rows.payload[static_cast<size_t>(pair.row)], &wide, out);
+    }
+    last = pair.row;
+    out += p.hidden;
+  }
 }
 
 }  // namespace
@@ -133,7 +171,11 @@ void ExpertParallel::Mix(int layer, const kernels::Ops& ops, const ExpertsParams
   }
   const bool host = ops.memory->host;
   const ExpertsParams rows = host ? params : device_.Fetch(ops, params);
-  if (status_.ok()) status_ = Exchange(layer, ops, rows);
+  if (status_.ok()) {
+    status_ = Exchange(layer, ops, rows);
+    // The others wait for this rank's rows otherwise.
+    if (!status_.ok() && group_->Check().ok()) group_->Fail(status_);
+  }
   if (!status_.ok()) std::fill_n(rows.out, rows.rows * rows.hidden, BF16{});
   if (!host) device_.StoreOut(ops, params);
 }
@@ -169,6 +211,7 @@ Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const Expert
   }
   TW_TRY(SendRows(layer, plan, ops, params));
   TW_TRY(ReadRows(tensor::RowBytes(params.quantise, params.hidden)));
+  UnpackRows(params, plan, rows_, FirstOwnRow(in_counts_, group_->rank()), group_->rank(), &x_);
   RunReceived(layer, ops, params);
   TW_TRY(ReturnResults(plan, params.hidden));
   Combine(plan, params);
@@ -222,7 +265,7 @@ void ExpertParallel::WriteRows(const DispatchPlan& plan, const ExpertsParams& pa
   const int64_t row_bytes = tensor::RowBytes(params.quantise, params.hidden);
   const auto weights = std::span(params.weights, static_cast<size_t>(params.rows * params.topk));
   const auto write = capacity_ > 0 ? parallel::WriteFixedMessage : parallel::WriteMessage;
-  EncodeRows(params, row_bytes, &payload_);
+  EncodeRows(params, plan, group_->rank(), row_bytes, &payload_);
   sent_.resize(Sum(bytes));
   auto begin = std::span(sent_);
   for (int r = 0; r < group_->size(); ++r) {
@@ -298,13 +341,9 @@ void ExpertParallel::RunReceived(int layer, const kernels::Ops& ops, const Exper
   const auto pairs = static_cast<int64_t>(rows_.pairs.size());
   results_.resize(static_cast<size_t>(pairs * params.hidden));
   if (pairs == 0) return;
-  x_.resize(results_.size());
-  std::vector<float> wide, weights;
+  std::vector<float> weights;
   std::vector<int32_t> slots;
-  for (int64_t i = 0; i < pairs; ++i) {
-    const parallel::ReceivedPair& pair = rows_.pairs[static_cast<size_t>(i)];
-    DecodeRow(params, rows_.payload[static_cast<size_t>(pair.row)], &wide,
-              x_.data() + i * params.hidden);
+  for (const parallel::ReceivedPair& pair : rows_.pairs) {
     slots.push_back(pair.local_slot);
     weights.push_back(pair.weight);
   }

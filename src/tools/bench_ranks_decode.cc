@@ -240,7 +240,8 @@ std::string ToTable(const RanksDecodeReport& report) {
         "median (at most {}: {})\n",
         report.experts.windows, report.experts.layers_switched, report.experts.experts_moved,
         report.experts.longest_step, kLongestStepBar,
-        Verdict(report.experts.longest_step <= kLongestStepBar));
+        report.experts.longest_step > 0 ? Verdict(report.experts.longest_step <= kLongestStepBar)
+                                        : "too few steps to tell: raise --tokens");
   return table;
 }
 
