@@ -28,9 +28,12 @@ Result<std::unique_ptr<ForwardRanks>> ForwardRanks::Start(
   ranks->Begin(OptionsOfFollower(options), checkpoint, SizesOfFollower());
   std::unique_ptr<ForwardRanks> made(new ForwardRanks(options, std::move(ranks)));
   comm::Communicator* group = made->ranks_->group();
+  TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
+  TW_ASSIGN(made->devices_, OpenDevices(*ops, group, made->ranks_->ranks_here()));
   Result<parallel::Placement> placement = FirstPlacement(options, checkpoint.config(), group);
   if (!placement.ok()) return made->Meet(placement.status());
-  TW_ASSIGN(made->experts_, model::ExpertParallel::Make(group, std::move(*placement)));
+  TW_ASSIGN(made->experts_,
+            model::ExpertParallel::Make(group, std::move(*placement), made->devices_.get()));
   return made;
 }
 

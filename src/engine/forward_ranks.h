@@ -33,6 +33,7 @@ class ForwardRanks {
 
   EngineOptions options_;
   std::unique_ptr<Ranks> ranks_;
+  std::unique_ptr<comm::Communicator> devices_;
   std::unique_ptr<model::ExpertParallel> experts_;
 };
 

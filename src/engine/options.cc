@@ -224,6 +224,11 @@ Status EngineOptions::CheckRanks() const {
 Status EngineOptions::Check() const {
   TW_TRY(CheckReplay(replay, keep_tokens));
   TW_TRY(CheckRanks());
+  if (context_ranks > 1 && backend != "cpu" && backend != "reference")
+    return base::Unsupported(fmt::format(
+        "--context-ranks {} with --backend {}: rows of prompts are shared on the host's processors "
+        "alone",
+        context_ranks, backend));
   if (rebalance_window > 0 && backend != "cpu" && backend != "reference")
     return base::Unsupported(fmt::format(
         "--rebalance-window {} with --backend {}: experts move on the host's processors alone",

@@ -49,29 +49,23 @@ EngineOptions DraftOptionsOf(const EngineOptions& options, bool alone) {
   return out;
 }
 
-// Ranks of one host have a device each, as far as there are some, and share them beyond. The answer
-// is the rank's own device; -1: it has none of its own.
+// Ranks of one host have a device each; processes share them where there are too few. The answer is
+// the rank's own device; -1: it has none of its own.
 Result<int> ChooseDevice(const kernels::Ops& ops, const comm::Communicator* group, int ranks_here) {
   const int devices = kernels::DeviceCount(ops);
   if (devices == 0 || group == nullptr) return -1;
   const RankProcess* process = RankProcess::Running();
+  if (process == nullptr && ranks_here > devices)
+    return base::InvalidArgument(fmt::format(
+        "--ranks {} with {} device(s): ranks of one process have a device each; ask for "
+        "fewer, or start processes with mpirun, which may share one",
+        ranks_here, devices));
   const int here = process != nullptr ? process->rank_on_host() : group->rank();
   const int device = here % devices;
   spdlog::info("rank {} of {} works on device {} of {}", group->rank(), group->size(), device,
                devices);
   TW_TRY(kernels::UseDevice(ops, device, process != nullptr));
   return ranks_here <= devices ? device : -1;
-}
-
-// Messages between devices, where every rank has one.
-Status JoinDevices(const kernels::Ops& ops, comm::Communicator* group, int device,
-                   RankModel* rank) {
-  if (group == nullptr || group->size() == 1 || kernels::ExchangeOpsOf(ops) == nullptr) return {};
-  Status why;
-  TW_ASSIGN(rank->devices, comm::JoinDevices(group, device, &why));
-  if (rank->devices == nullptr)
-    spdlog::warn("rows go from rank to rank through host memory: {}", why.message());
-  return {};
 }
 
 // Ranks that share the memory that is asked for.
@@ -142,6 +136,19 @@ Result<const kernels::Ops*> FindOps(const EngineOptions& options) {
       {.name = options.backend, .numerics = options.numerics, .target = options.cpu_target});
 }
 
+Result<std::unique_ptr<comm::Communicator>> OpenDevices(const kernels::Ops& ops,
+                                                        comm::Communicator* group, int ranks_here) {
+  TW_ASSIGN(const int device, ChooseDevice(ops, group, ranks_here));
+  std::unique_ptr<comm::Communicator> devices;
+  if (group == nullptr || group->size() == 1 || kernels::ExchangeOpsOf(ops) == nullptr)
+    return devices;
+  Status why;
+  TW_ASSIGN(devices, comm::JoinDevices(group, device, &why));
+  if (devices == nullptr)
+    spdlog::warn("rows go from rank to rank through host memory: {}", why.message());
+  return devices;
+}
+
 Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config& config,
                           const kernels::Ops& ops, int ranks_here, int ranks) {
   model::ModelOptions model = ModelOptionsOf(options);
@@ -160,8 +167,7 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
                            const Sizes& sizes, comm::Communicator* group, int ranks_here) {
   RankModel rank;
   TW_ASSIGN(const kernels::Ops* ops, FindOps(options));
-  TW_ASSIGN(const int device, ChooseDevice(*ops, group, ranks_here));
-  TW_TRY(JoinDevices(*ops, group, device, &rank));
+  TW_ASSIGN(rank.devices, OpenDevices(*ops, group, ranks_here));
   rank.team =
       std::make_unique<base::ThreadTeam>(ThreadsOfRank(options, ranks_here), options.pinning);
   TW_TRY(AddExperts(options, checkpoint.config(), group, &rank));

@@ -33,6 +33,11 @@ int ThreadsOfRank(const EngineOptions& options, int ranks_here);
 // The backend that options name.
 Result<const kernels::Ops*> FindOps(const EngineOptions& options);
 
+// The device of this rank, where the backend has some: this thread's from here on. And the group's
+// ranks as devices: null where one has none of its own, which is logged. Every rank together.
+Result<std::unique_ptr<comm::Communicator>> OpenDevices(const kernels::Ops& ops,
+                                                        comm::Communicator* group, int ranks_here);
+
 // The sizes of each of `ranks_here` that share this machine's memory and `ranks` that share the
 // experts; logged.
 Result<Sizes> SizesOfRank(const EngineOptions& options, const checkpoint::Config& config,
