@@ -2,9 +2,15 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "sched/state.h"
 
 namespace thalweg::sched {
+namespace {
+
+constexpr int64_t kForgetting = 8;  // results in which most of what ran lately is forgotten
+
+}  // namespace
 
 void Scheduler::State::Advance(const step::StepResult& result, const ResultPart& part,
                                std::vector<Event>* events) {
@@ -14,7 +20,8 @@ void Scheduler::State::Advance(const step::StepResult& result, const ResultPart&
   if (result.status.ok()) TW_CHECK_EQ(part.count, oldest.rows.size());
   const uint64_t drafted = counters.drafted;
   for (size_t i = 0; i < oldest.rows.size(); ++i) Retire(oldest.rows[i], result, part.first + i);
-  draftless = counters.drafted == drafted ? draftless + 1 : 0;
+  drafted_lately = std::max(static_cast<int64_t>(counters.drafted - drafted),
+                            drafted_lately - base::CeilDiv<int64_t>(drafted_lately, kForgetting));
   flight_begin = (flight_begin + 1) % flight.size();
   --flight_count;
   for (Event& event : pending_events) events->push_back(std::move(event));

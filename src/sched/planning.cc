@@ -8,7 +8,6 @@
 namespace thalweg::sched {
 namespace {
 
-constexpr int64_t kDraftlessResults = 32;
 constexpr int64_t kPlansToARoom = 10;
 
 }  // namespace
@@ -64,34 +63,34 @@ int64_t Scheduler::State::DecodeBudget() const {
   const bool crowded = decodes > options.max_rows - share;
   const bool wanted = PromptsWantRows();
   if (wanted && crowded && next_number % 2 == 0) return options.max_rows - share;
-  const int64_t draft_tokens = DraftsOfPlan();
-  if (!wanted || std::max(draft_tokens, options.forced_tokens) == 0) return options.max_rows;
+  if (!wanted || std::max(options.draft_tokens, options.forced_tokens) == 0)
+    return options.max_rows;
   // Forced text is there now and then: prompts do not leave it more than a share of their own.
-  const int64_t drafts = draft_tokens > 0 ? options.max_rows : decodes + share;
-  return std::clamp(decodes, std::min(options.max_rows - share, drafts), options.max_rows);
+  const int64_t forced = options.forced_tokens > 0 ? share : 0;
+  const int64_t room = options.draft_tokens > 0 ? std::max(forced, DraftRoom()) : forced;
+  return std::clamp(decodes, std::min(options.max_rows - share, decodes + room), options.max_rows);
 }
 
-// Where drafting has stopped, rows that are kept for drafts would be rows that prompts wait for.
-// Now and then a plan has room for some all the same: a rank that tries drafts again finds it
-// within the steps of one try (spec::LoadGate).
-int64_t Scheduler::State::DraftsOfPlan() const {
-  const bool stopped = draftless >= kDraftlessResults && PromptsWantRows();
-  return stopped && next_number % kPlansToARoom != 0 ? 0 : options.draft_tokens;
+// Rows that prompts leave to drafts: twice what ran lately, for where drafting has stopped they
+// would wait for nothing. Now and then a plan has room for all the same: a rank that tries drafts
+// again finds it within the steps of one try (spec::LoadGate).
+int64_t Scheduler::State::DraftRoom() const {
+  return next_number % kPlansToARoom == 0 ? options.max_rows : 2 * drafted_lately;
 }
 
-int64_t Scheduler::State::MostDrafts(const Sequence& s, int64_t draft_tokens) const {
-  if (!s.request.sampling.constrained) return draft_tokens;
-  return std::max(draft_tokens, options.forced_tokens);
+int64_t Scheduler::State::MostDrafts(const Sequence& s) const {
+  if (!s.request.sampling.constrained) return options.draft_tokens;
+  return std::max(options.draft_tokens, options.forced_tokens);
 }
 
 // What is left of the rows when each decoding sequence has one, shared by those that draft.
-int64_t Scheduler::State::DraftsEach(int64_t budget, int64_t draft_tokens) const {
-  if (std::max(draft_tokens, options.forced_tokens) == 0) return 0;
+int64_t Scheduler::State::DraftsEach(int64_t budget) const {
+  if (std::max(options.draft_tokens, options.forced_tokens) == 0) return 0;
   int64_t decodes = 0, drafting = 0;
   for (const Sequence* s : running) {
     if (s == nullptr || s->phase != Phase::kRunning || s->prefilling()) continue;
     ++decodes;
-    drafting += MostDrafts(*s, draft_tokens) > 0 ? 1 : 0;
+    drafting += MostDrafts(*s) > 0 ? 1 : 0;
   }
   return drafting > 0 ? std::max<int64_t>(0, budget - decodes) / drafting : 0;
 }
@@ -99,8 +98,7 @@ int64_t Scheduler::State::DraftsEach(int64_t budget, int64_t draft_tokens) const
 // Returns what is left of the budget. Those that found no place are the first of the next plan.
 int64_t Scheduler::State::PlanDecodes(int64_t budget) {
   const size_t count = running.size();
-  const int64_t draft_tokens = DraftsOfPlan();
-  const int64_t drafts = DraftsEach(budget, draft_tokens);
+  const int64_t drafts = DraftsEach(budget);
   if (decode_cursor >= count) decode_cursor = 0;
   size_t at = decode_cursor;
   for (size_t i = 0; i < count; ++i) {
@@ -111,7 +109,7 @@ int64_t Scheduler::State::PlanDecodes(int64_t budget) {
         decode_cursor = at;
         return 0;
       }
-      budget -= PlanDecode(s, std::min(1 + std::min(drafts, MostDrafts(*s, draft_tokens)), budget));
+      budget -= PlanDecode(s, std::min(1 + std::min(drafts, MostDrafts(*s)), budget));
     }
     at = at + 1 == count ? 0 : at + 1;
   }

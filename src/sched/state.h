@@ -61,11 +61,10 @@ struct Scheduler::State {
   bool NextPlan(step::StepPlan* plan);
   int64_t DecodeBudget() const;
   int64_t PrefillsUnderWay() const;
-  int64_t DraftsEach(int64_t budget, int64_t draft_tokens) const;
+  int64_t DraftsEach(int64_t budget) const;
   bool PromptsWantRows() const;
-  int64_t DraftsOfPlan() const;
-  int64_t MostDrafts(const Sequence& s, int64_t draft_tokens) const;
-  int64_t MostDrafts(const Sequence& s) const { return MostDrafts(s, options.draft_tokens); }
+  int64_t DraftRoom() const;
+  int64_t MostDrafts(const Sequence& s) const;
   int64_t PlanDecodes(int64_t budget);
   int64_t PlanDecode(Sequence* s, int64_t most);
   int64_t PlanPrefills(int64_t budget);
@@ -154,7 +153,7 @@ struct Scheduler::State {
   PlanInFlight* record = nullptr;
   uint64_t arrivals = 0;
   uint64_t next_number = 1;
-  int64_t draftless = 0;            // results in a row in which no draft ran
+  int64_t drafted_lately = 0;       // drafts that ran in a step, the most of the last few
   size_t decode_cursor = 0;         // whose turn it is when decode rows exceed the budget
   std::vector<Sequence*> prefills;  // scratch
   SchedulerStats counters = {};
