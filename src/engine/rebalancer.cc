@@ -142,6 +142,8 @@ double Rebalancer::MedianSeconds(int64_t rows) const {
 }
 
 void Rebalancer::NoteStep(const Step& step) {
+  const double median = MedianSeconds(step.rows);
+  if (median > 0) longest_other_ = std::max(longest_other_, step.seconds / median);
   steps_.push_back(step);
   if (steps_.size() > kSteps) steps_.pop_front();
 }
@@ -155,8 +157,16 @@ void Rebalancer::After() {
   metrics_.longest_step = std::max(metrics_.longest_step, step.seconds / median);
 }
 
-// Saves what was counted.
 void Rebalancer::End() {
+  if (metrics_.layers_switched > 0)
+    spdlog::info(
+        "the longest step that experts moved before took {:.2f} of the median, of all others "
+        "{:.2f}",
+        metrics_.longest_step, longest_other_);
+  SaveCounts();
+}
+
+void Rebalancer::SaveCounts() {
   if (options_.counts.empty()) return;
   if (Order({.kind = PlacementOrder::Kind::kCount}).ok()) total_.Add(places_.counted());
   const Status written = base::WriteFile(options_.counts, parallel::ToJson(total_));

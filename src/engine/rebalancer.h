@@ -17,9 +17,9 @@
 namespace thalweg::engine {
 
 struct RebalanceOptions {
-  int64_t window_rows = 0;              // 0: experts stay where they are
-  std::filesystem::path counts = {};    // written at the end; empty: not
-  double most_share = 0.1;              // of a step's time that moving takes
+  int64_t window_rows = 0;            // 0: experts stay where they are
+  std::filesystem::path counts = {};  // written at the end; empty: not
+  double most_share = 0.1;            // of a step's time that moving takes
   parallel::RebalanceRules rules = {};
 };
 
@@ -49,6 +49,7 @@ class Rebalancer : public exec::BetweenSteps {
   int64_t NextBytes() const;
   double MedianSeconds(int64_t rows) const;
   void NoteStep(const Step& step);
+  void SaveCounts();
 
   comm::Communicator* group_;
   ExpertPlaces places_;
@@ -65,7 +66,8 @@ class Rebalancer : public exec::BetweenSteps {
   int64_t step_rows_ = 0;
   bool worked_ = false;  // something was done before it
   Clock::time_point began_ = {};
-  std::deque<Step> steps_;  // the newest that nothing was done before
+  std::deque<Step> steps_;    // the newest that nothing was done before
+  double longest_other_ = 0;  // of them, over the median of those with as many rows
 
   mutable std::mutex mutex_;
   ExpertMetrics metrics_;
