@@ -80,15 +80,6 @@ __device__ inline void AwaitRemote(uint64_t* barrier) {
       "@!done bra again;\n}\n" ::"r"(SharedAddress(barrier))
       : "memory");
 }
-__device__ inline uint4 LoadRemote(uint32_t place) {
-  uint4 x;
-  asm volatile("ld.shared::cluster.v4.u32 {%0, %1, %2, %3}, [%4];\n"
-               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-               : "r"(place)
-               : "memory");
-  return x;
-}
-
 // Sixty-four channels of every slot's row, 128 bytes a slot.
 struct SliceDecoder {
   static constexpr int kEach = 4;  // loads under way
@@ -183,6 +174,7 @@ struct ClusterConsumer {
   const AttentionJob& job;
   ClusterShared& shared;
   int block, tiles;
+  TileShares* shares;  // of the row's tiles, where all blocks find them
   int thread = static_cast<int>(threadIdx.x);
   int lane = thread % kWarp, warp = thread / kWarp, head = warp * 16 + lane / 4;
 
@@ -229,21 +221,25 @@ struct ClusterConsumer {
     for (int h = 0; h < 2; ++h) softmax->Raise(h, shared.largest[tile][head + 8 * h]);
   }
 
-  // Probabilities of the block's tile at `place` to where all find them.
-  __device__ void Share(int tile, float (&s)[2][kHalfSums], TileShares* to) const {
+  // Probabilities of a tile of the block's to where all find them, and to their place here.
+  __device__ void Share(int tile, float (&s)[2][kHalfSums]) const {
     HeadSoftmax softmax;
 #pragma unroll 1
     for (int t = Next(0); t <= tile; t = Next(t + 1)) Raise(t, &softmax);
-    uint32_t shares[kTileRows / 4];
+    uint32_t shares_made[kTileRows / 4];
     float sums[2][2] = {};
-    softmax.Absorb(s[0], sums[0], shares);
-    softmax.Absorb(s[1], sums[1], shares + kTileRows / 8);
+    softmax.Absorb(s[0], sums[0], shares_made);
+    softmax.Absorb(s[1], sums[1], shares_made + kTileRows / 8);
+    const float4 own = {sums[0][0], sums[0][1], sums[1][0], sums[1][1]};
 #pragma unroll
     for (int k = 0; k < kTileRows / 16; ++k) {
-      to->steps[k][thread] = {shares[4 * k], shares[4 * k + 1], shares[4 * k + 2],
-                              shares[4 * k + 3]};
+      const uint4 step = {shares_made[4 * k], shares_made[4 * k + 1], shares_made[4 * k + 2],
+                          shares_made[4 * k + 3]};
+      shared.shares[tile].steps[k][thread] = step;
+      shares[tile].steps[k][thread] = step;
     }
-    to->sums[thread] = {sums[0][0], sums[0][1], sums[1][0], sums[1][1]};
+    shared.shares[tile].sums[thread] = own;
+    shares[tile].sums[thread] = own;
   }
 
   // The block's channels over all tiles. Values are there.
@@ -331,8 +327,9 @@ struct ClusterConsumer {
         s[0][i] = early ? first[0][i] : last[0][i];
         s[1][i] = early ? first[1][i] : last[1][i];
       }
-      Share(tile, s, &shared.shares[tile]);
+      Share(tile, s);
     }
+    __threadfence();
     Meet(1, kGroupThreads);
     if (thread < kClusterBlocks) ArriveRemote(PlaceIn(thread, &shared.shared_out));
     ArriveCluster();
@@ -355,31 +352,42 @@ struct ClusterProducer {
   const AttentionJob& job;
   ClusterShared& shared;
   int block, tiles;
+  const TileShares* shares;  // of the row's tiles
   int thread = static_cast<int>(threadIdx.x) - kGroupThreads;
 
-  // Blocks begin with tiles of different owners, so that no owner has to serve all at once.
+  // By the memory that all share: from block to block 14 bytes a cycle pass, from there 64.
   __device__ void Gather() const {
+    constexpr int kFlight = 3;  // tiles on their way
     constexpr int kPieces = sizeof(TileShares) / 16;
     constexpr int kEach = (kPieces + kValueThreads - 1) / kValueThreads;
 #pragma unroll 1
-    for (int i = 0; i < tiles; ++i) {
-      const int tile = block + i < tiles ? block + i : block + i - tiles;
-      const int owner = tile % kClusterBlocks;
-      if (owner == block || !shared.table.Used(tile)) continue;
-      auto* to = reinterpret_cast<uint4*>(&shared.shares[tile]);
-      uint4 piece[kEach];
+    for (int first = 0; first < tiles; first += kFlight) {
+      uint4 piece[kFlight][kEach];
 #pragma unroll
-      for (int k = 0; k < kEach; ++k) {
-        const int at = k * kValueThreads + thread;
-        if (at < kPieces) piece[k] = LoadRemote(PlaceIn(owner, to + at));
+      for (int j = 0; j < kFlight; ++j) {
+        if (!Wanted(first + j)) continue;
+        const auto* from = reinterpret_cast<const uint4*>(shares + first + j);
+#pragma unroll
+        for (int k = 0; k < kEach; ++k) {
+          const int at = k * kValueThreads + thread;
+          if (at < kPieces) piece[j][k] = __ldcg(from + at);
+        }
       }
 #pragma unroll
-      for (int k = 0; k < kEach; ++k) {
-        const int at = k * kValueThreads + thread;
-        if (at < kPieces) to[at] = piece[k];
+      for (int j = 0; j < kFlight; ++j) {
+        if (!Wanted(first + j)) continue;
+        auto* to = reinterpret_cast<uint4*>(&shared.shares[first + j]);
+#pragma unroll
+        for (int k = 0; k < kEach; ++k) {
+          const int at = k * kValueThreads + thread;
+          if (at < kPieces) to[at] = piece[j][k];
+        }
+        Arrive(&shared.ready[first + j]);
       }
-      Arrive(&shared.ready[tile]);
     }
+  }
+  __device__ bool Wanted(int tile) const {
+    return tile < tiles && tile % kClusterBlocks != block && shared.table.Used(tile);
   }
 
   __device__ void Run() const {
@@ -406,11 +414,12 @@ struct ClusterProducer {
 
 // Grid: blocks of a cluster, groups of heads, rows.
 static __global__ void __cluster_dims__(kClusterBlocks, 1, 1) __launch_bounds__(kClusterThreads, 1)
-    ClusterRowsKernel(AttentionJob job, int tiles) {
+    ClusterRowsKernel(AttentionJob job, int tiles, TileShares* scratch) {
 #ifdef THALWEG_WGMMA
   auto& shared = AlignedShared<ClusterShared>();
   const int thread = static_cast<int>(threadIdx.x), block = static_cast<int>(blockIdx.x);
   const int64_t row = blockIdx.z;
+  TileShares* shares = scratch + (row * gridDim.y + blockIdx.y) * tiles;
   if (thread == 0) {
     OpenBarrier(&shared.told, 1);
     OpenBarrier(&shared.shared_out, kClusterBlocks);
@@ -420,9 +429,10 @@ static __global__ void __cluster_dims__(kClusterBlocks, 1, 1) __launch_bounds__(
   }
   __syncthreads();
   ArriveCluster();
+  const SlotSources sources(job, row);
   WaitForEarlier();
   if (thread < kGroupThreads) {
-    FindSlots<kGroupThreads>(job, row, thread, &shared.table);
+    FindSlots<kGroupThreads>(job, sources, row, thread, &shared.table);
   } else {
     LoadQueries<kValueThreads>(job, row, blockIdx.y * kTileRows, thread - kGroupThreads,
                                shared.query);
@@ -430,9 +440,9 @@ static __global__ void __cluster_dims__(kClusterBlocks, 1, 1) __launch_bounds__(
   PublishShared();
   __syncthreads();
   if (thread < kGroupThreads) {
-    ClusterConsumer{job, shared, block, tiles}.Run();
+    ClusterConsumer{job, shared, block, tiles, shares}.Run();
   } else {
-    ClusterProducer{job, shared, block, tiles}.Run();
+    ClusterProducer{job, shared, block, tiles, shares}.Run();
   }
 #endif
 }
@@ -446,6 +456,10 @@ inline bool ClusterTakes(const AttentionJob& job) {
 inline void LaunchClusterRows(const AttentionJob& job, Queue* queue) {
   const int64_t topk = job.p.selected_rows != nullptr ? job.p.topk : 0;
   const int tiles = static_cast<int>((job.p.window + topk) / kTileRows);
+  const int64_t made = job.p.rows * (job.p.heads / kTileRows) * tiles;
+  auto* scratch =
+      static_cast<TileShares*>(queue->Scratch(made * static_cast<int64_t>(sizeof(TileShares))));
+  if (scratch == nullptr) return;
   AllowShared(queue, ClusterRowsKernel, ClusterBytes(kMostClusterTiles));
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -458,7 +472,7 @@ inline void LaunchClusterRows(const AttentionJob& job, Queue* queue) {
       .stream = queue->stream(),
       .attrs = attributes,
       .numAttrs = 2};
-  queue->Note(cudaLaunchKernelEx(&config, ClusterRowsKernel, job, tiles));
+  queue->Note(cudaLaunchKernelEx(&config, ClusterRowsKernel, job, tiles, scratch));
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -33,22 +33,32 @@ struct SlotTable {
   }
 };
 
+// Where the rows of a call's row lie: lists of the step, which no kernel writes.
+struct SlotSources {
+  WindowKeys keys;
+  int64_t end;
+  PagedRows pages;
+
+  __device__ SlotSources(const AttentionJob& job, int64_t row) {
+    const int32_t sequence = job.p.row_sequence[row];
+    keys = job.p.window_keys[sequence];
+    end = job.p.window_end[row];
+    if (job.p.selected_rows != nullptr) pages = job.p.selected_rows[sequence];
+  }
+};
+
 // Fills the table; window and selection are whole tiles.
 template <int kThreads>
-__device__ void FindSlots(const AttentionJob& job, int64_t row, int thread, SlotTable* table) {
+__device__ void FindSlots(const AttentionJob& job, const SlotSources& sources, int64_t row,
+                          int thread, SlotTable* table) {
   constexpr int kEach = 4;  // lookups under way
   const AttentionParams& p = job.p;
-  const int32_t sequence = p.row_sequence[row];
   const int window = static_cast<int>(p.window), topk = static_cast<int>(p.topk);
   const int slots = window + (p.selected_rows != nullptr ? topk : 0);
   const int32_t* selection = p.selection + row * p.topk;
-  const WindowKeys keys = p.window_keys[sequence];
-  const int64_t end = p.window_end[row];
-  PagedRows pages;
-  if (p.selected_rows != nullptr) pages = p.selected_rows[sequence];
 #pragma unroll 1
   for (int slot = thread; slot < window; slot += kThreads) {
-    table->Set(slot, FindWindowRow(job, keys, end, slot));
+    table->Set(slot, FindWindowRow(job, sources.keys, sources.end, slot));
   }
 #pragma unroll 1
   for (int first = window; first < slots; first += kEach * kThreads) {
@@ -60,7 +70,8 @@ __device__ void FindSlots(const AttentionJob& job, int64_t row, int thread, Slot
     }
     const uint8_t* found[kEach];
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) found[i] = entry[i] < 0 ? nullptr : RowAt(pages, entry[i]);
+    for (int i = 0; i < kEach; ++i)
+      found[i] = entry[i] < 0 ? nullptr : RowAt(sources.pages, entry[i]);
 #pragma unroll
     for (int i = 0; i < kEach; ++i) {
       const int slot = first + i * kThreads + thread;

@@ -212,8 +212,9 @@ __global__ void __launch_bounds__(kManyThreads, 1) ManyRowsKernel(AttentionJob j
         OpenBarrier(&shared.empty[i], kRoleThreads / kWarp);
       }
     }
+    const SlotSources sources(job, blockIdx.x);
     WaitForEarlier();
-    FindSlots<kRoleThreads>(job, blockIdx.x, thread, &shared.table);
+    FindSlots<kRoleThreads>(job, sources, blockIdx.x, thread, &shared.table);
     Meet(kProducersMeet, kRoleThreads);
     Signal(kSlotsFound, kManyThreads);
     Producer<kPart>{shared, tiles, DecodePlace(thread, 8)}.Run(static_cast<int>(job.p.window) /
