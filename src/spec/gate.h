@@ -95,7 +95,10 @@ class LoadGate {
   static constexpr int64_t kShortListenSteps = 8;
   static constexpr double kClearGain = 1.25;
   static constexpr double kListenCost = 1.0 / 16;  // of a plain step, an upper bound
-  static constexpr double kTryShare = 1.0 / 96;    // of the time, at most
+  // What a try costs beside its drafts, in plain steps: results that are waited for, steps of its
+  // kind that are not recorded yet.
+  static constexpr double kTryOverhead = 1;
+  static constexpr double kTryShare = 1.0 / 128;  // of the time, at most
   static constexpr double kLeastHope = 1.1;
   static constexpr double kFirstChange = 1000;  // steps behind a turn in which one more is guessed
   static constexpr int64_t kResultSteps = 3;    // until a try's blocks are judged and known
