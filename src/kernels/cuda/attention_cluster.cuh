@@ -17,7 +17,7 @@ inline constexpr int kTilesOfBlock = (kMostClusterTiles + kClusterBlocks - 1) / 
 inline constexpr int kValueThreads = 2 * kGroupThreads;
 inline constexpr int kClusterThreads = kGroupThreads + kValueThreads;
 // Barriers of the block; the first is of the warpgroup that multiplies.
-inline constexpr int kValuesThere = 2, kKeysThere = 3;
+inline constexpr int kValuesThere = 2, kKeysThere = 3, kBringersMeet = 4;
 
 // A tile's probabilities as the threads of a warpgroup have them, operands of steps of 16 slots,
 // and each thread's part of the denominators: of halves of the tile, and of its two heads.
@@ -404,6 +404,7 @@ struct ClusterProducer {
     WaitCluster();  // all blocks are there
     AwaitRemote(&shared.told);
     AwaitRemote(&shared.shared_out);
+    Meet(kBringersMeet, kValueThreads);  // what is gathered lies where others of these decoded keys
     Gather();
     ArriveCluster();
     WaitCluster();
