@@ -22,7 +22,7 @@ failed=0
 build() {
   cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DTHALWEG_CHECKS=ON -DTHALWEG_CUDA=ON \
     -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90a}" > /dev/null || exit 1
-  ninja -C build-gpu thalweg kernels_device_test cuda_product_test device_steps_test device_layers_test || exit 1
+  ninja -C build-gpu thalweg kernels_device_test cuda_product_test device_steps_test device_layers_test device_launched_test || exit 1
 }
 if [ $# -eq 0 ]; then
   build
@@ -95,7 +95,7 @@ thalweg=$(program thalweg)
 for golden in tests/data/tiny-a tests/data/tiny-b; do
   check "verify $(basename $golden)" 'checks|hold|fail' "$thalweg" verify "$golden" --backend cuda
 done
-for test in "${kernel_tests[@]}" device_steps_test device_layers_test; do
+for test in "${kernel_tests[@]}" device_steps_test device_layers_test device_launched_test nccl_test; do
   check "$test" 'PASSED|FAILED|SKIPPED|tests ran' "$(program "$test")"
 done
 bench "layers of released size" "$thalweg" bench model --synthetic --shape released --backend cuda \
