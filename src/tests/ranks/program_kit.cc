@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -55,11 +56,29 @@ std::vector<std::string> BatchCommand(const std::string& in, const std::string& 
           "8"};
 }
 
+static std::string ContentOf(const std::filesystem::path& path) {
+  std::ifstream stream(path);
+  std::stringstream content;
+  content << stream.rdbuf();
+  return content.str();
+}
+
 std::multiset<std::string> LinesOf(const std::string& path) {
   std::ifstream file(path);
   std::multiset<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.insert(line);
   return lines;
+}
+
+// As mpirun has numbered it; numbers of processes begin anew at some time, and say nothing.
+static int RankOf(pid_t pid) {
+  const std::string all = ContentOf(fmt::format("/proc/{}/environ", pid));
+  const std::string name = "OMPI_COMM_WORLD_RANK=";
+  const size_t at = all.find(name);
+  int rank = 0;
+  if (at != std::string::npos)
+    std::from_chars(all.data() + at + name.size(), all.data() + all.size(), rank);
+  return rank;
 }
 
 std::vector<pid_t> PidsWith(const std::string& word) {
@@ -68,14 +87,11 @@ std::vector<pid_t> PidsWith(const std::string& word) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream stream(entry.path() / "cmdline");
-    std::stringstream words;
-    words << stream.rdbuf();
-    const std::string line = words.str();
+    const std::string line = ContentOf(entry.path() / "cmdline");
     if (line.starts_with(THALWEG_PROGRAM) && line.find(word) != std::string::npos)
       pids.push_back(static_cast<pid_t>(std::stol(name)));
   }
-  std::sort(pids.begin(), pids.end());
+  std::sort(pids.begin(), pids.end(), [](pid_t a, pid_t b) { return RankOf(a) < RankOf(b); });
   return pids;
 }
 

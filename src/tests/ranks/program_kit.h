@@ -24,7 +24,7 @@ std::vector<std::string> BatchCommand(const std::string& in, const std::string& 
 
 std::multiset<std::string> LinesOf(const std::string& path);
 
-// Processes of the program whose command line has the word, ascending; without mpirun itself.
+// Processes of the program whose command line has the word, by rank; without mpirun itself.
 std::vector<pid_t> PidsWith(const std::string& word);
 
 // Whether `what` becomes true within a minute.
