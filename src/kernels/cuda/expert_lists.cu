@@ -37,14 +37,15 @@ int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_ro
 }
 
 void ListExperts(Queue* queue, const int32_t* chosen, int64_t rows, int64_t topk, int64_t experts,
-                 int tile_rows, const ExpertLists& lists) {
+                 int tile_rows, const ExpertLists& lists, int shared_rows) {
   TW_CHECK(experts > 0 && experts <= kMostExperts);
   const ExpertListJob job{chosen,
                           static_cast<int>(rows * topk),
                           static_cast<int>(rows),
                           static_cast<int>(experts),
                           tile_rows,
-                          lists};
+                          lists,
+                          shared_rows == 0 ? tile_rows : shared_rows};
   HeldJobs& held = queue->held();
   if (held.choose.rows == rows && held.choose.chosen == chosen && rows <= kListedRows) {
     held.list = job;
@@ -71,6 +72,8 @@ const FeedForward* ExpertTable(Queue* queue, const ExpertsParams& p) {
     queue->Note(cudaMalloc(reinterpret_cast<void**>(&table.device), now.size()));
   }
   queue->Note(cudaMemcpy(table.device, now.data(), now.size(), cudaMemcpyHostToDevice));
+  // A copy from memory that is not pinned may still be on its way; queues do not wait for it.
+  queue->Note(cudaStreamSynchronize(nullptr));
   table.host = std::move(now);
   return table.device;
 }

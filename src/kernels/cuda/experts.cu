@@ -3,41 +3,34 @@
 #include <cmath>
 
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/experts_op.cuh"
+#include "kernels/cuda/experts_rows.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
-// Tiles by the rows that most experts have, at most.
-using ExpertsOfFew = RingShape<1, 1, 4, 3, 5, 8>;  // of calls of few rows
-using ExpertsTo8 = RingShape<2, 1, 6, 3, 2, 8>;
-using ExpertsTo32 = RingShape<2, 1, 2, 5, 2, 8, 16, 32>;
-using ExpertsTo64 = RingShape<1, 2, 1, 6, 2, 32, 64>;
-using ExpertsTo96 = RingShape<1, 2, 1, 4, 2, 64, 96>;
-using ExpertsTo128 = RingShape<1, 2, 1, 4, 2, 128>;
-
 // Rows of one pass: bounds the scratch, (topk + 1) * (inner + hidden) bf16 values a row.
 constexpr int64_t kPassRows = 8192;
-constexpr int64_t kFewRows = 3;
+
+// Tiles by the rows that most experts have, at most.
+using CodesTo32 = CodesShape<4, 4, 4, 1, 1, 1, 8, 16, 32>;
+using CodesMany = CodesShape<3, 4, 3, 1, 1, 2, 48, 64, 80, 96>;
 
 // By the rows that experts get, most of them: a wider tile than they fill is work for nothing, a
 // narrower one reads weights again (from the cache, as a rule).
+void ChooseCodes(Queue* queue, const ExpertsParams& p) {
+  if (CallTakes(p)) return RunCall(queue, p);
+  const double each = static_cast<double>(p.rows * p.topk) / static_cast<double>(p.experts.size());
+  const double most = std::min(static_cast<double>(p.rows), each + 3 * std::sqrt(each));
+  if (most <= 36) return RunCodes<CodesTo32>(queue, p);
+  RunCodes<CodesMany>(queue, p);
+}
+
 void ChooseExperts(Queue* queue, const ExpertsParams& p) {
   if (OperandOf(p.shared.w1) != Operand::kUnits) {
     if (p.rows <= 8) return RunPass<FewHalves, Operand::kHalves>(queue, p);
     return RunPass<ManyHalves, Operand::kHalves>(queue, p);
   }
-  const bool ring = p.hidden % kUnitCols == 0 && p.inner % kUnitCols == 0 &&
-                    CopiesInPieces(p.x, p.hidden, p.hidden);
-  if (!ring) return RunPass<OddUnits, Operand::kUnits>(queue, p);
-  const double each = static_cast<double>(p.rows * p.topk) / static_cast<double>(p.experts.size());
-  const double most = std::min(static_cast<double>(p.rows), each + 3 * std::sqrt(each));
-  if (p.rows <= kFewRows) return RunPass<ExpertsOfFew, Operand::kUnits>(queue, p);
-  if (most <= 11) return RunPass<ExpertsTo8, Operand::kUnits>(queue, p);
-  if (most <= 36) return RunPass<ExpertsTo32, Operand::kUnits>(queue, p);
-  if (most <= 68) return RunPass<ExpertsTo64, Operand::kUnits>(queue, p);
-  if (most <= 100) return RunPass<ExpertsTo96, Operand::kUnits>(queue, p);
-  return RunPass<ExpertsTo128, Operand::kUnits>(queue, p);
+  ChooseCodes(queue, p);
 }
 
 // One kernel reads all weights in one way: all are packed or none, and gate and up have one format.

@@ -28,15 +28,17 @@ struct ExpertListJob {
   const int32_t* chosen = nullptr;  // [rows, slots / rows]
   int slots = 0, rows = 0, experts = 0, tile_rows = 0;
   ExpertLists lists;
+  int shared_rows = tile_rows;  // of a tile of the shared expert
 };
 
 // The most tiles of `tile_rows` slots, and groups of 8 columns, there can be.
 int64_t MostExpertGroups(int64_t rows, int64_t topk, int64_t experts);
 int64_t MostExpertTiles(int64_t rows, int64_t topk, int64_t experts, int tile_rows);
 
-// Fills the lists. chosen: [rows, topk] in device memory.
+// Fills the lists. chosen: [rows, topk] in device memory. shared_rows: of a tile of the shared
+// expert, at least tile_rows; 0: tile_rows.
 void ListExperts(Queue* queue, const int32_t* chosen, int64_t rows, int64_t topk, int64_t experts,
-                 int tile_rows, const ExpertLists& lists);
+                 int tile_rows, const ExpertLists& lists, int shared_rows = 0);
 
 // The table of weights in device memory, [experts + 1], the shared expert's last: sent when it
 // first comes and when it has changed.

@@ -6,10 +6,8 @@
 #include <system_error>
 #include <vector>
 
-#include "kernels/cuda/bench_kit.cuh"
-#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/bench_units.cuh"
 #include "kernels/cuda/memory.h"
-#include "kernels/cuda/operand.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -25,36 +23,6 @@ constexpr const char* kOps[] = {
     "attention",          "window copy",  "wo_a",    "wo_b",           "finish, attention",
     "predict, experts",   "gate",         "experts", "finish, experts"};
 
-// A matrix of random codes and one scale; units of packed ones end with their scales.
-__global__ void FillUnits(uint32_t* words, int64_t count, int64_t unit, int64_t codes,
-                          int64_t scales, uint32_t scale, uint32_t seed) {
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
-       i += int64_t{gridDim.x} * blockDim.x) {
-    const int64_t behind = unit > 0 ? i % unit - codes : -1;
-    words[i] = behind < 0 ? Mixed(static_cast<uint64_t>(i), seed) : behind < scales ? scale : 0;
-  }
-}
-
-Matrix RandomMatrix(WeightFormat format, int64_t rows, int64_t cols) {
-  static uint32_t seed = 1;
-  Matrix m{.format = format, .rows = rows, .cols = cols};
-  const bool fp4 = format == WeightFormat::kFp4;
-  if (format == WeightFormat::kBF16) {
-    auto* data = Make<BF16>(rows * cols);
-    FillHalves<<<1024, 256>>>(data, rows * cols, 0.02f);
-    m.data = data;
-    return m;
-  }
-  const int64_t bytes = PackedBytes(m);
-  auto* data = Make<uint32_t>(bytes / 4);
-  const uint32_t scale =
-      fp4 ? 0x01010101u * (kFp4ScaleOffset + 120) : 0x00010001u * ((kFp8ScaleOffset + 116) << 7);
-  FillUnits<<<1024, 256>>>(data, bytes / 4, (fp4 ? kFp4UnitBytes : kFp8UnitBytes) / 4,
-                           fp4 ? 128 : 256, fp4 ? 8 : 2, scale, seed++);
-  m.packed = data;
-  return m;
-}
-
 FeedForward RandomExpert(WeightFormat format) {
   return {RandomMatrix(format, kInner, kHidden), RandomMatrix(format, kInner, kHidden),
           RandomMatrix(format, kHidden, kInner)};
@@ -64,7 +32,8 @@ struct Set {
   Matrix wq_a = RandomMatrix(WeightFormat::kFp8, kLow, kHidden);
   Matrix wkv = RandomMatrix(WeightFormat::kFp8, kWidth, kHidden);
   Matrix wq_b = RandomMatrix(WeightFormat::kFp8, kHeads* kWidth, kLow);
-  Matrix wo_a = RandomMatrix(WeightFormat::kFp8, kGroups* kGroupOut, kHeads* kWidth / kGroups);
+  Matrix wo_a = RandomMatrix(WeightFormat::kFp8, kGroups* kGroupOut, kHeads* kWidth / kGroups,
+                             Inputs::kPlain);
   Matrix wo_b = RandomMatrix(WeightFormat::kFp8, kHidden, kGroups* kGroupOut);
   Matrix gate = RandomMatrix(WeightFormat::kBF16, kExperts, kHidden);
   FeedForward shared = RandomExpert(WeightFormat::kFp8);

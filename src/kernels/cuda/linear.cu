@@ -1,23 +1,31 @@
 // Which tiles projections run through.
 #include "kernels/cuda/bodies.h"
-#include "kernels/cuda/linear_op.cuh"
+#include "kernels/cuda/linear_codes.cuh"
 #include "kernels/cuda/product_halves.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
 
+// Of fp8 weights with few tiles and with many, and of fp4 weights.
+using AnyCodes = CodesShape<4, 4, 3, 1, 1, 2, 48, 64, 80>;
+using DenseFew = DenseShape<1, 2, 3, 2>;
+using DenseMany = DenseShape<2, 4, 2, 1>;
+
+void ChooseCodes(Queue* queue, const LinearOp& op) {
+  if (LinearBeside(queue, op) || LinearByRanks(queue, op)) return;
+  if (!AllFp8(op)) return RunLinearCodes<AnyCodes>(queue, op);
+  int64_t tiles = 0;
+  for (int t = 0; t < op.targets_n; ++t) {
+    tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{DenseMany::kRows});
+  }
+  tiles *= base::CeilDiv(op.rows, int64_t{DenseMany::kCols});
+  if (tiles < MultiprocessorCount() / 2) return RunLinearCodes<DenseFew>(queue, op);
+  RunLinearCodes<DenseMany>(queue, op);
+}
+
 void ChooseLinear(Queue* queue, Operand operand, const LinearOp& op) {
   switch (operand) {
-    case Operand::kUnits: {
-      if (LinearBySlabs(queue, op)) return;
-      int64_t tiles = 0;
-      for (int t = 0; t < op.targets_n; ++t) {
-        tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{64});
-      }
-      return ChooseUnits(op, tiles, [&](auto shape) {
-        LaunchLinear<decltype(shape), Operand::kUnits>(queue, op);
-      });
-    }
+    case Operand::kUnits: return ChooseCodes(queue, op);
     case Operand::kHalves:
       if (HalvesTake(op)) return LaunchHalves(queue, op);
       if (op.rows <= 8) return LaunchLinear<FewHalves, Operand::kHalves>(queue, op);

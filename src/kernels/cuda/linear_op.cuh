@@ -1,7 +1,9 @@
 // Projections: several matrices over the same rows are one launch for each way weights are read.
 #pragma once
 
-#include "kernels/cuda/product_slab.cuh"
+#include "kernels/cuda/product_codes_cluster.cuh"
+#include "kernels/cuda/product_codes_slab.cuh"
+#include "kernels/cuda/product_launch.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -99,21 +101,52 @@ void LaunchLinear(Queue* queue, LinearOp op) {
   LaunchProduct<S, kOperand>(queue, op, op.weight_tiles * op.row_tiles, RanksOf(op.width));
 }
 
-// Up to eight rows of FP8 weights; false where that is not what there is.
-inline bool LinearBySlabs(Queue* queue, LinearOp op) {
+// Tiles of `slabs` slabs and all rows.
+inline void TileWeights(int slabs, LinearOp* op) {
+  op->tile_slabs = slabs;
+  op->tile_rows = static_cast<int>(op->rows);
+  op->row_tiles = 1;
+  op->weight_tiles = 0;
+  for (int t = 0; t < op->targets_n; ++t) {
+    op->targets[t].first_tile = op->weight_tiles;
+    op->weight_tiles += base::CeilDiv(op->targets[t].weight.rows, int64_t{slabs} * kUnitRows);
+  }
+}
+
+inline bool AllFp8(const LinearOp& op) {
   for (int t = 0; t < op.targets_n; ++t) {
     if (op.targets[t].weight.format != WeightFormat::kFp8) return false;
   }
-  if (!SlabTakes(op)) return false;
-  op.tile_slabs = SlabPlanOf(op).TileSlabs();
-  op.tile_rows = static_cast<int>(op.rows);
-  op.row_tiles = 1;
-  op.weight_tiles = 0;
-  for (int t = 0; t < op.targets_n; ++t) {
-    op.targets[t].first_tile = op.weight_tiles;
-    op.weight_tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{op.tile_slabs} * kUnitRows);
+  return true;
+}
+
+// One or two rows of FP8 weights as codes where K is long; false where that is not what there is.
+inline bool LinearBeside(Queue* queue, LinearOp op) {
+  if (!AllFp8(op) || !BesideTakes(op)) return false;
+  TileWeights(BesidePlanOf(op).TileSlabs(), &op);
+  LaunchBeside(queue, op, op.weight_tiles);
+  return true;
+}
+
+// A LinearOp with its input rows as codes.
+struct RankLinearOp : LinearOp {
+  uint8_t* codes = nullptr;
+  __device__ uint8_t* Packed(const Item&) const { return codes; }
+};
+
+// Up to kMostRankRows rows of FP8 weights as codes; false where that is not what there is.
+inline bool LinearByRanks(Queue* queue, const LinearOp& linear) {
+  if (!AllFp8(linear) || !RanksTake(linear)) return false;
+  RankLinearOp op{linear};
+  TileWeights(4, &op);
+  if (op.rows > kMostEncoded) {
+    const int64_t bytes = base::CeilDiv(op.rows, int64_t{8}) * UnitsOf(op.width) * kInputUnitBytes;
+    op.codes = static_cast<uint8_t*>(queue->Scratch(bytes, Queue::kProductSlot));
+    if (op.codes == nullptr) return true;
+    EncodeInputs(queue, op, 1, true, base::CeilDiv(op.rows, int64_t{8}));
   }
-  LaunchSlabs(queue, op, op.weight_tiles);
+  ChooseRankShape(op.rows,
+                  [&](auto shape) { LaunchRanks<decltype(shape)>(queue, op, op.weight_tiles); });
   return true;
 }
 

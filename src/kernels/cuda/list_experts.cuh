@@ -41,12 +41,12 @@ struct ListPlace {
   int slots = 0, tiles = 0, groups = 0;
 };
 
-// As many tiles as it takes, of even width: a multiple of 8.
-__device__ inline void WriteTiles(const ExpertListJob& p, int expert, int count,
+// As many tiles of up to `most` rows as it takes, of even width: a multiple of 8.
+__device__ inline void WriteTiles(const ExpertListJob& p, int expert, int count, int most,
                                   const ListPlace& place) {
-  const int tiles = (count + p.tile_rows - 1) / p.tile_rows;
+  const int tiles = (count + most - 1) / most;
   if (tiles == 0) return;
-  const int step = min(p.tile_rows, ((count + tiles - 1) / tiles + 7) / 8 * 8);
+  const int step = min(most, ((count + tiles - 1) / tiles + 7) / 8 * 8);
   for (int i = 0; i < tiles; ++i) {
     const int done = i * step;
     p.lists.tiles[place.tiles + i] = {expert, place.slots + done, min(step, count - done),
@@ -61,10 +61,11 @@ __device__ inline void ListByBlock(const ExpertListJob& p) {
   const int thread = static_cast<int>(threadIdx.x);
   for (int e = thread; e < p.experts; e += kThreads) counts[e] = 0;
   __syncthreads();
+#pragma unroll 4
   for (int s = thread; s < p.slots; s += kThreads) atomicAdd(&counts[ExpertOf(p, s)], 1);
   __syncthreads();
-  if (thread == 0) WriteTiles(p, p.experts, p.rows, {p.slots, 0, 0});
-  ListPlace before{0, (p.rows + p.tile_rows - 1) / p.tile_rows, (p.rows + 7) / 8};
+  if (thread == 0) WriteTiles(p, p.experts, p.rows, p.shared_rows, {p.slots, 0, 0});
+  ListPlace before{0, (p.rows + p.shared_rows - 1) / p.shared_rows, (p.rows + 7) / 8};
   for (int base = 0; base < p.experts; base += kThreads) {
     const int e = base + thread;
     const int count = e < p.experts ? counts[e] : 0;
@@ -74,11 +75,12 @@ __device__ inline void ListByBlock(const ExpertListJob& p) {
         before.tiles + SumBefore<kThreads>((count + p.tile_rows - 1) / p.tile_rows, &all.tiles),
         before.groups + SumBefore<kThreads>((count + 7) / 8, &all.groups)};
     if (e < p.experts) next[e] = mine.slots;
-    WriteTiles(p, e, count, mine);
+    WriteTiles(p, e, count, p.tile_rows, mine);
     before = {before.slots + all.slots, before.tiles + all.tiles, before.groups + all.groups};
   }
   if (thread == 0) *p.lists.tiles_n = before.tiles;
   __syncthreads();
+#pragma unroll 4
   for (int s = thread; s < p.slots; s += kThreads) {
     p.lists.slots[atomicAdd(&next[ExpertOf(p, s)], 1)] = s;
   }

@@ -238,11 +238,26 @@ struct ClusterSums {
   }
 };
 
+// Those of an op whose K is whole.
+struct PlainSums {
+  const float* mine = nullptr;
+  __device__ float operator()(int i) const { return mine[i]; }
+};
+
 __device__ inline void SyncRanks(int ranks) {
   if (ranks > 1) {
     cooperative_groups::this_cluster().sync();
   } else {
     SyncGroup();
+  }
+}
+
+template <typename Op>
+__device__ inline auto SumsOf(const float* mine, int ranks) {
+  if constexpr (Op::kSplits) {
+    return ClusterSums{mine, ranks};
+  } else {
+    return PlainSums{mine};
   }
 }
 
@@ -298,7 +313,7 @@ __device__ inline void StoreTile(const Op& op, const typename Op::Item& item,
 #pragma unroll 2
       for (int n = rank + warp * ranks; n < min(kAtOnce, S::kCols - p * kAtOnce); n += 4 * ranks) {
         op.Store(item, group * S::kQuads + q, p * kAtOnce + n, FromLane(columns[p], n),
-                 ClusterSums{mine + n * kSumPitch, ranks});
+                 SumsOf<Op>(mine + n * kSumPitch, ranks));
       }
       SyncRanks(ranks);
     }

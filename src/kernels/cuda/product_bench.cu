@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/bodies.h"
+#include "kernels/cuda/bench_units.cuh"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
-#include "kernels/cuda/operand.cuh"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -19,48 +18,9 @@ namespace {
 constexpr int64_t kHidden = 5120, kInner = 2304, kTopk = 6, kExperts = 384;
 constexpr int kLayers = 4;  // tables of experts; each has a shared expert of its own
 
-void Check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::fprintf(stderr, "CUDA: %s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
+void Check(cudaError_t error) { cuda::Check(error, "CUDA"); }
 
-// Units of code_words random words, scale_words of scales, and zeros.
-__global__ void FillKernel(uint32_t* words, int64_t count, int64_t unit_words, int64_t code_words,
-                           int64_t scale_words, uint32_t scale, uint32_t seed) {
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count;
-       i += int64_t{gridDim.x} * blockDim.x) {
-    uint32_t x = static_cast<uint32_t>(i) * 2654435761u + seed;
-    x ^= x >> 16;
-    x *= 0x7feb352du;
-    x ^= x >> 15;
-    const int64_t behind = unit_words > 0 ? i % unit_words - code_words : -1;
-    words[i] = behind < 0 ? x : behind < scale_words ? scale : 0;
-  }
-}
-
-void* Allocate(int64_t bytes) {
-  void* out = nullptr;
-  Check(cudaMalloc(&out, static_cast<size_t>(bytes)));
-  return out;
-}
-
-// A packed matrix of random codes and one scale.
-Matrix RandomMatrix(WeightFormat format, int64_t rows, int64_t cols) {
-  static uint32_t seed = 0;
-  Matrix m{.format = format, .rows = rows, .cols = cols};
-  const bool fp4 = format == WeightFormat::kFp4, plain = PackedBytes(m) == 0;
-  const int64_t bytes = plain ? rows * cols * 2 : PackedBytes(m);
-  void* data = Allocate(bytes);
-  const uint32_t scale =
-      fp4 ? 0x01010101u * (kFp4ScaleOffset + 120) : 0x00010001u * ((kFp8ScaleOffset + 116) << 7);
-  FillKernel<<<1024, 256>>>(static_cast<uint32_t*>(data), bytes / 4,
-                            plain ? 0 : (fp4 ? kFp4UnitBytes : kFp8UnitBytes) / 4, fp4 ? 128 : 256,
-                            fp4 ? 8 : 2, scale, seed++ * 977u);
-  Check(cudaGetLastError());
-  (plain ? m.data : m.packed) = data;
-  return m;
-}
+void* Allocate(int64_t bytes) { return Make<char>(bytes); }
 
 // bf16 values near one half to two, of either sign.
 BF16* RandomRows(int64_t count) {
@@ -217,8 +177,11 @@ void BenchDense(const Stream& stream, const Dense& d, double ceiling) {
   const int64_t bytes = d.in * d.out * (d.format == WeightFormat::kBF16 ? 2 : 1);
   const auto copies = static_cast<int>(std::max<int64_t>(1, (int64_t{400} << 20) / bytes));
   std::vector<Matrix> matrices;
-  for (int i = 0; i < copies; ++i) matrices.push_back(RandomMatrix(d.format, d.out, d.in));
-  for (const int64_t rows : {1, 8, 64, 256, 2048}) {
+  for (int i = 0; i < copies; ++i) {
+    const Inputs inputs = d.groups > 1 ? Inputs::kPlain : Inputs::kQuantised;
+    matrices.push_back(RandomMatrix(d.format, d.out, d.in, inputs));
+  }
+  for (const int64_t rows : {1, 8, 16, 32, 64, 256, 2048}) {
     if (d.format == WeightFormat::kBF16 && rows > 256) continue;
     const BF16* x = RandomRows(rows * d.in * d.groups);
     BF16* out = RandomRows(rows * d.out);

@@ -22,6 +22,7 @@
 
 #include "kernels/cuda/product_few.cuh"
 #include "kernels/cuda/ring.cuh"
+#include "kernels/cuda/ring_work.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -41,7 +42,7 @@ struct RingShape {
   static constexpr int kCols = std::max({kWidths...});
   static constexpr bool kWide = kCols > 32;
   static constexpr int kThreads = kGroups * 128 + (kWide ? 128 : 64);
-  static constexpr int kInputWarp = kGroups * 4, kWeightWarp = kInputWarp + 1;
+  static constexpr int kInputWarp = kGroups * 4;
   // Registers of a thread as the block begins; a warpgroup that copies leaves some to the others.
   static constexpr int kEven = 65536 / (kThreads * kBlocks) / 8 * 8;
   static constexpr int kStart = kEven > 240 ? 240 : kEven;
@@ -66,51 +67,49 @@ struct RingLayout {
   static constexpr int kBytes = kBarriersAt + 2 * S::kStages * kBarrierBytes;
 };
 
-// Tiles and ranks of a block: a cluster has one rank in each of its blocks.
-struct RingWork {
-  int units = 0, ranks = 1, cluster = 1;
-  __device__ int Rank() const { return static_cast<int>(blockIdx.x) % cluster; }
-  __device__ int LastRank() const { return cluster > 1 ? Rank() + 1 : ranks; }
-  __device__ int Begin(int rank) const { return SplitBegin(units, rank, ranks); }
-  template <typename Op, typename F>
-  __device__ void ForTiles(const Op& op, F f) const {
-    const int64_t tiles = op.Tiles();
-    for (int64_t round = 0;; ++round) {
-      const int64_t tile = TileOf(round, blockIdx.x / cluster, gridDim.x / cluster);
-      if (tile >= tiles) return;
-      f(op.Locate(tile));
-    }
-  }
-  // Calls f(first unit, units) for every slot of a tile; `most` units each.
-  template <typename F>
-  __device__ void ForSlots(int most, F f) const {
-    for (int rank = Rank(); rank < LastRank(); ++rank) {
-      const int end = Begin(rank + 1);
-      for (int unit = Begin(rank); unit < end; unit += most) f(unit, min(most, end - unit));
-    }
-  }
-  // For warps that copy: blocks of a cluster meet when they add up a tile (StoreTile), with all of
-  // their threads.
-  template <typename S>
-  __device__ void Meet(int columns) const {
-    if (cluster == 1) return;
-    const int times = 2 * S::kQuads * Passes<S>(columns, typename S::Widths());
-    for (int i = 0; i < times; ++i) SyncRanks(cluster);
-  }
-  template <typename S, int... kWidths>
-  __device__ static int Passes(int columns, std::integer_sequence<int, kWidths...>) {
-    int width = 0;
-    ((width = width == 0 && columns <= kWidths ? kWidths : width), ...);
-    return (width + kSumColsOf<S> - 1) / kSumColsOf<S>;
-  }
-};
-
 template <typename S, typename Op>
 __device__ inline int UnitsOfSlot(const Op& op, const typename Op::Item& item) {
   return op.FormatOf(item) == WeightFormat::kFp4 ? S::kUnits : S::kFp8Units;
 }
 
-// The warp that copies weights; a lane copies those of a slab.
+// Warps that copy weights, behind the one that copies inputs. Each has every third slab, and one
+// lane that copies: a copy takes uniform registers, lanes would only go one after another.
+inline constexpr int kWeightWarps = 3, kCopyWarps = 1 + kWeightWarps;
+
+// `part` of kWeightWarps. Slabs of a slot are kPitch apart.
+template <typename Op, typename S, int kSlotBytes, int kPitch>
+__device__ inline void CopySlabs(const Op& op, const typename Op::Item& item, const RingWork& work,
+                                 uint32_t slots, int part, RingPlace<S::kStages>* place) {
+  constexpr int kMost = (S::kSlabs + kWeightWarps - 1) / kWeightWarps;
+  const int unit_bytes = op.FormatOf(item) == WeightFormat::kFp4 ? kFp4UnitBytes : kFp8UnitBytes;
+  const char* slabs[kMost];
+  int mine = 0;
+#pragma unroll
+  for (int i = 0; i < kMost; ++i) {
+    const int slab = part + i * kWeightWarps;
+    if (slab >= S::kSlabs) continue;
+    slabs[i] = static_cast<const char*>(op.SlabAt(item, slab).data);
+    ++mine;
+  }
+  work.ForSlots(UnitsOfSlot<S>(op, item), [&](int unit, int units) {
+    const int bytes = units * unit_bytes;
+    WaitBarrier(place->Empty(), place->parity ^ 1);
+    if (threadIdx.x % kWarp == 0) {
+      ArriveExpecting(place->Full(), bytes * mine);
+#pragma unroll
+      for (int i = 0; i < kMost; ++i) {
+        const int slab = part + i * kWeightWarps;
+        if (slab >= S::kSlabs) continue;
+        CopyBulk(slots + place->slot * kSlotBytes + slab * kPitch,
+                 slabs[i] + static_cast<int64_t>(unit) * unit_bytes, bytes, place->Full());
+      }
+    }
+    __syncwarp();
+    place->Advance();
+  });
+}
+
+// Weights of narrow tiles, by one warp: a lane copies those of a slab.
 template <typename Op, typename S>
 __device__ inline void CopyWeights(const Op& op, const RingWork& work, uint32_t slots,
                                    RingPlace<S::kStages> place) {
@@ -131,6 +130,17 @@ __device__ inline void CopyWeights(const Op& op, const RingWork& work, uint32_t 
       }
       place.Advance();
     });
+    work.Meet<S>(op.Columns(item));
+  });
+}
+
+// Those of wide tiles, by one of kWeightWarps.
+template <typename Op, typename S>
+__device__ inline void CopyWideWeights(const Op& op, const RingWork& work, uint32_t slots, int part,
+                                       RingPlace<S::kStages> place) {
+  using L = RingLayout<S>;
+  work.ForTiles(op, [&](const typename Op::Item& item) {
+    CopySlabs<Op, S, L::kSlotBytes, L::kSlabBytes>(op, item, work, slots, part, &place);
     work.Meet<S>(op.Columns(item));
   });
 }
@@ -159,13 +169,6 @@ __device__ inline void CopyInputs(const Op& op, const RingWork& work, uint32_t s
     });
     work.Meet<S>(columns);
   });
-}
-
-// A warp that has nothing to do but come to the meetings of a cluster.
-template <typename Op, typename S>
-__device__ inline void MeetOnly(const Op& op, const RingWork& work) {
-  if (work.cluster == 1) return;
-  work.ForTiles(op, [&](const typename Op::Item& item) { work.Meet<S>(op.Columns(item)); });
 }
 
 // A shape whose tile is kWidth wide, for StoreTile.
@@ -401,23 +404,25 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const uint32_t slots = SharedAddress(shared);
   const RingPlace<S::kStages> place{slots + L::kBarriersAt};
   if (threadIdx.x < S::kStages) {
-    InitBarrier(place.barriers + threadIdx.x * kBarrierBytes, 2);
+    InitBarrier(place.barriers + threadIdx.x * kBarrierBytes, S::kWide ? kCopyWarps : 2);
     InitBarrier(place.barriers + (S::kStages + threadIdx.x) * kBarrierBytes, S::kGroups * 4);
   }
   PublishShared();
   __syncthreads();
   const RingWork work{units, ranks, cluster};
-  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warp = WarpOfBlock();
   if (warp >= S::kInputWarp) {
     if constexpr (S::kWide) KeepRegisters<S::kCopying>();
-    if (warp == S::kWeightWarp) {
+    if (warp > S::kInputWarp) {
       if (!S::kWide && !Op::kWeightsKnown) AwaitKernelBefore();
-      CopyWeights<Op, S>(op, work, slots, place);
-    } else if (warp == S::kInputWarp) {
+      if constexpr (S::kWide) {
+        CopyWideWeights<Op, S>(op, work, slots, warp - S::kInputWarp - 1, place);
+      } else {
+        CopyWeights<Op, S>(op, work, slots, place);
+      }
+    } else {
       AwaitKernelBefore();
       CopyInputs<Op, S>(op, work, slots, place);
-    } else {
-      MeetOnly<Op, S>(op, work);
     }
   } else {
     if constexpr (S::kWide) TakeRegisters<S::kMultiplying>();

@@ -1,5 +1,5 @@
-// Matrix products on the device: close to the reference for shapes off every grid, and the same
-// bits for a row alone, in a batch of any size, beside NaN, for packed and for stored weights, and
+// Matrix products on the device: close to the reference for shapes off every grid, packed weights
+// as stored ones, and the same bits for a row alone, in a batch of any size, beside NaN, and
 // however rows meet experts.
 #include <gtest/gtest.h>
 
@@ -94,12 +94,17 @@ class DeviceMatrix {
 // A random matrix in host memory and the same on the device.
 class TwinMatrix {
  public:
-  TwinMatrix(WeightFormat format, int64_t rows, int64_t cols, Random* random)
-      : host_(format, rows, cols, random), device_(host_) {}
+  TwinMatrix(WeightFormat format, int64_t rows, int64_t cols, Random* random,
+             Inputs inputs = Inputs::kQuantised)
+      : host_(format, rows, cols, random), device_(Meeting(host_, inputs)) {}
   Matrix Host() const { return host_; }
   Matrix Device(Form form) const { return device_.Get(form); }
 
  private:
+  static Matrix Meeting(Matrix m, Inputs inputs) {
+    m.inputs = inputs;
+    return m;
+  }
   OwnedMatrix host_;
   DeviceMatrix device_;
 };
@@ -145,7 +150,8 @@ const LinearShape kLinearShapes[] = {
     {WeightFormat::kFp4, 64, 35},    {WeightFormat::kFp4, 2304, 200},
     {WeightFormat::kFp4, 544, 130},  {WeightFormat::kFp4, 320, 530},
     {WeightFormat::kFp8, 96, 70},    {WeightFormat::kFp8, 5120, 97},
-    {WeightFormat::kFp8, 1280, 300}, {WeightFormat::kBF16, 160, 33},
+    {WeightFormat::kFp8, 1280, 300}, {WeightFormat::kFp8, 8192, 40},
+    {WeightFormat::kFp8, 2304, 70},  {WeightFormat::kBF16, 160, 33},
     {WeightFormat::kBF16, 75, 19},   {WeightFormat::kBF16, 5120, 90},
     {WeightFormat::kF32, 128, 18},   {WeightFormat::kF32, 531, 5},
     {WeightFormat::kF32, 4096, 66}};
@@ -180,10 +186,12 @@ TEST_F(CudaProduct, LinearIsCloseToTheReference) {
     const TwinMatrix w(shape.format, shape.out, shape.in, &random);
     for (const int64_t rows : {0, 1, 7, 8, 9, 33, 130}) {
       const std::vector<BF16> x = InputRows(rows, shape.in, 0, &random);
-      const LinearResult got = RunLinear(w.Device(Form::kPacked), x, rows);
-      EXPECT_LE(RelativeError(ReferenceLinear(w.Host(), x, rows), got.rounded), 2e-3)
-          << static_cast<int>(shape.format) << ": " << shape.in << " to " << shape.out << ", rows "
-          << rows;
+      const std::vector<BF16> want = ReferenceLinear(w.Host(), x, rows);
+      for (const Form form : {Form::kPacked, Form::kStored}) {
+        EXPECT_LE(RelativeError(want, RunLinear(w.Device(form), x, rows).rounded), 2e-3)
+            << static_cast<int>(shape.format) << ": " << shape.in << " to " << shape.out
+            << ", rows " << rows << ", form " << static_cast<int>(form);
+      }
     }
   }
 }
@@ -196,8 +204,7 @@ TEST_F(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
     for (const Form form : {Form::kPacked, Form::kStored}) {
       const LinearResult all = RunLinear(w.Device(form), x, 150);
       for (const int64_t row : {0, 1, 2, 5, 8, 9, 62, 65, 126, 128, 149}) {
-        const LinearResult alone =
-            RunLinear(w.Device(Form::kPacked), RowOfList(x, row, shape.in), 1);
+        const LinearResult alone = RunLinear(w.Device(form), RowOfList(x, row, shape.in), 1);
         EXPECT_TRUE(SameBits(alone.rounded, RowOfList(all.rounded, row, shape.out)))
             << static_cast<int>(shape.format) << ": " << shape.in << ", row " << row << ", form "
             << static_cast<int>(form);
@@ -272,7 +279,7 @@ TEST_F(CudaProduct, GroupedLinearIsCloseAndInvariant) {
   for (const GroupedShape& s :
        {GroupedShape{4, 96, 40}, GroupedShape{3, 2048, 64}, GroupedShape{2, 160, 96}}) {
     Random random(13);
-    const TwinMatrix w(WeightFormat::kFp8, s.groups * s.out, s.in, &random);
+    const TwinMatrix w(WeightFormat::kFp8, s.groups * s.out, s.in, &random, Inputs::kPlain);
     const int64_t width = s.groups * s.in, out = s.groups * s.out;
     const std::vector<BF16> x = InputRows(140, width, 0, &random);
     const base::ThreadTeam team(2);
@@ -399,17 +406,19 @@ void CheckExperts(TwinExperts* layer, const std::string& name) {
   for (const bool crowded : {false, true}) {
     for (const int64_t rows : {1, 5, 30, 90, 330}) {
       const Routed routed = Route(layer, rows, crowded, 0);
-      EXPECT_LE(RelativeError(ExpertsOnHost(*layer, routed),
-                              ExpertsOnDevice(*layer, routed, Form::kPacked)),
-                1.5e-2)
-          << name << " rows " << rows << (crowded ? " crowded" : "");
+      const std::vector<BF16> host = ExpertsOnHost(*layer, routed);
+      for (const Form form : {Form::kPacked, Form::kStored}) {
+        EXPECT_LE(RelativeError(host, ExpertsOnDevice(*layer, routed, form)), 1.5e-2)
+            << name << " rows " << rows << (crowded ? " crowded" : "") << " form "
+            << static_cast<int>(form);
+      }
     }
-    for (const int64_t rows : {6, 40, 100, 400}) {
+    for (const int64_t rows : {2, 6, 8, 9, 17, 40, 100, 400}) {
       const Routed routed = Route(layer, rows, crowded, 4);
-      const std::vector<BF16> all = ExpertsOnDevice(*layer, routed, Form::kPacked);
-      for (int64_t row = 0; row < rows; row += rows < 20 ? 1 : rows / 8) {
-        if (row % 4 == 3) continue;
-        for (const Form form : {Form::kPacked, Form::kStored}) {
+      for (const Form form : {Form::kPacked, Form::kStored}) {
+        const std::vector<BF16> all = ExpertsOnDevice(*layer, routed, form);
+        for (int64_t row = 0; row < rows; row += rows < 20 ? 1 : rows / 8) {
+          if (row % 4 == 3) continue;
           EXPECT_TRUE(SameBits(ExpertsOnDevice(*layer, OneRow(routed, row, layer->hidden), form),
                                RowOfList(all, row, layer->hidden)))
               << name << " rows " << rows << " row " << row << (crowded ? " crowded" : "")
@@ -425,6 +434,8 @@ TEST_F(CudaProduct, ExpertsAreCloseAndInvariant) {
   CheckExperts(&fp4, "fp4");
   TwinExperts large(WeightFormat::kFp4, WeightFormat::kFp8, 4, 640, 2304);
   CheckExperts(&large, "fp4 large");
+  TwinExperts whole(WeightFormat::kFp4, WeightFormat::kFp8, 6, 512, 256);
+  CheckExperts(&whole, "fp4 whole");
   TwinExperts fp8(WeightFormat::kFp8, WeightFormat::kFp8, 5, 96, 96);
   CheckExperts(&fp8, "fp8");
   TwinExperts plain(WeightFormat::kBF16, WeightFormat::kBF16, 5, 90, 45);

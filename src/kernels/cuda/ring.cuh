@@ -21,6 +21,12 @@ __device__ inline void ArriveExpecting(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
                : "memory");
 }
+// More bytes of bulk copies for the phase, ahead of the arrival.
+__device__ inline void AddExpected(uint32_t barrier, int bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;\n" ::"r"(barrier),
+               "r"(bytes)
+               : "memory");
+}
 // Waits for the end of the phase of that parity.
 __device__ inline void WaitBarrier(uint32_t barrier, uint32_t parity) {
   asm volatile(
@@ -37,6 +43,11 @@ __device__ inline void CopyBulk(uint32_t to, const void* from, int bytes, uint32
           "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
+}
+
+// The warp's number in its block, which the compiler then knows to be one for all lanes.
+__device__ inline int WarpOfBlock() {
+  return __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
 }
 
 // Registers of a thread from here on, for all warps of a warpgroup.

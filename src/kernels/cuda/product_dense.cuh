@@ -1,0 +1,331 @@
+// The matrix product of packed fp8 weights and many packed rows of codes, with the roles of
+// product_codes.cuh changed: input rows are operand A in registers, 64 a warpgroup, and 128 weight
+// rows operand B, from shared memory as they were packed. A thread's sums belong to two input rows
+// and four tiles of 32 weight rows, whose scales are eight factors for 64 sums. Same bits: an
+// instruction's sums do not depend on which operand is which, and are added up in the same order.
+#pragma once
+
+#include "kernels/cuda/product_codes.cuh"
+
+namespace thalweg::kernels::cuda {
+
+// kGroups times 64 input rows, each of one warpgroup or of two, of which one multiplies the first
+// eight rows of every slab and the other the others (kPairs); kUnits units of K a slot; kStages
+// slots; kBlocks blocks on a multiprocessor.
+template <int kGroups_, int kUnits_, int kStages_, int kBlocks_, bool kPairs_ = false>
+struct DenseShape {
+  static constexpr int kGroups = kGroups_, kUnits = kUnits_, kFp8Units = kUnits_;
+  static constexpr int kStages = kStages_, kBlocks = kBlocks_;
+  static constexpr int kQuads = 2, kRows = kQuads * 64, kSlabs = kRows / kUnitRows;
+  static constexpr int kCols = kGroups * 64;
+  static constexpr bool kWide = true;
+  static constexpr bool kPairs = kPairs_;
+  static constexpr int kWarpgroups = kGroups * (kPairs ? 2 : 1);
+  static constexpr int kThreads = kWarpgroups * 128 + 128;
+  static constexpr int kInputWarp = kWarpgroups * 4;
+  static constexpr int kEven = 65536 / (kThreads * kBlocks) / 8 * 8;
+  static constexpr int kStart = kEven > 240 ? 240 : kEven;
+  static constexpr int kCopying = kWarpgroups > 2 || kBlocks > 1 ? 32 : 40;
+  static constexpr int kFree = (kStart * kThreads - kCopying * 128) / (kWarpgroups * 128) / 8 * 8;
+  static constexpr int kMultiplying = kFree > 240 ? 240 : kFree;
+};
+
+template <typename S>
+struct DenseLayout {
+  static constexpr int kSlabBytes = S::kUnits * kFp8UnitBytes;
+  static constexpr int kInputsAt = (S::kSlabs * kSlabBytes + 127) / 128 * 128;
+  static constexpr int kSlotBytes =
+      (kInputsAt + S::kUnits * S::kCols / 8 * kInputUnitBytes + 127) / 128 * 128;
+  static constexpr int kSumsAt = S::kStages * kSlotBytes;
+  static constexpr int kWarpSums = kUnitRows * kSumPitch;  // floats
+  static constexpr int kBarriersAt = kSumsAt + S::kGroups * 4 * kWarpSums * 4;
+  static constexpr int kBytes = kBarriersAt + 2 * S::kStages * kBarrierBytes;
+};
+
+// Blocks of a cluster meet twice for each quad of a tile.
+template <typename S>
+__device__ inline void MeetDense(int cluster) {
+  if (cluster == 1) return;
+  for (int i = 0; i < 2 * S::kQuads; ++i) SyncRanks(cluster);
+}
+
+// A warp that copies weights.
+template <typename Op, typename S>
+__device__ inline void CopyDenseWeights(const Op& op, const RingWork& work, uint32_t slots,
+                                        int part, RingPlace<S::kStages> place) {
+  using L = DenseLayout<S>;
+  work.ForTiles(op, [&](const typename Op::Item& item) {
+    CopySlabs<Op, S, L::kSlotBytes, L::kSlabBytes>(op, item, work, slots, part, &place);
+    MeetDense<S>(work.cluster);
+  });
+}
+
+template <typename Op, typename S>
+__device__ inline void CopyDenseInputs(const Op& op, const RingWork& work, uint32_t slots,
+                                       RingPlace<S::kStages> place) {
+  using L = DenseLayout<S>;
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  work.ForTiles(op, [&](const typename Op::Item& item) {
+    const int unit_bytes = (op.Columns(item) + 7) / 8 * kInputUnitBytes;
+    const uint8_t* from = op.Packed(item);
+    work.ForSlots(S::kUnits, [&](int unit, int units) {
+      WaitBarrier(place.Empty(), place.parity ^ 1);
+      if (lane == 0) {
+        ArriveExpecting(place.Full(), units * unit_bytes);
+        CopyBulk(slots + place.slot * L::kSlotBytes + L::kInputsAt,
+                 from + static_cast<int64_t>(unit) * unit_bytes, units * unit_bytes, place.Full());
+      }
+      __syncwarp();
+      place.Advance();
+    });
+    MeetDense<S>(work.cluster);
+  });
+}
+
+// A warpgroup that multiplies: 64 input rows.
+template <typename Op, typename S>
+class DenseConsumer {
+ public:
+  using L = DenseLayout<S>;
+  __device__ DenseConsumer(const Op& op, const RingWork& work, uint32_t slots,
+                           RingPlace<S::kStages> place, float* sums)
+      : op_(op), work_(work), slots_(slots), sums_(sums), next_(place), oldest_(place) {}
+
+  __device__ void Run() {
+    work_.ForTiles(op_, [&](const typename Op::Item& item) {
+      const int columns = op_.Columns(item);
+      unit_bytes_ = (columns + 7) / 8 * kInputUnitBytes;
+      Tile(item, columns > row_warp_ / 4 * 64);
+    });
+  }
+
+ private:
+  static constexpr int kHalves = S::kPairs ? 1 : 2;     // of a warpgroup
+  static constexpr int kMine = S::kRows / 4 * kHalves;  // sums of a thread
+  struct Sums {
+    float value[kMine] = {};
+  };
+
+  __device__ void Tile(const typename Op::Item& item, bool active) {
+    Sums acc, sums;
+#pragma unroll 1
+    for (int rank = work_.Rank(); rank < work_.LastRank(); ++rank) {
+      const int units = work_.Begin(rank + 1) - work_.Begin(rank);
+      if (active) {
+        Multiply(units, acc.value);
+      } else {
+        Skip(units);
+      }
+      if constexpr (Op::kSplits) {
+#pragma unroll
+        for (int i = 0; i < kMine; ++i) {
+          float& mine = acc.value[i];
+          sums.value[i] = rank == work_.Rank() ? mine : sums.value[i] + mine;
+          mine = 0;
+        }
+      }
+    }
+    Store(item, Op::kSplits ? sums : acc);
+  }
+
+  __device__ void Skip(int units) {
+    for (int unit = 0; unit < units; unit += S::kUnits) {
+      WaitNext();
+      FreeOldest();
+    }
+  }
+
+  __device__ void Multiply(int units, float (&acc)[kMine]) {
+    int unit = 0;
+#pragma unroll 1
+    for (; unit + S::kUnits <= units; unit += S::kUnits) {
+      WaitNext();
+      MultiplyUnits<S::kUnits>(0, acc);
+      FreeOldest();
+    }
+    if (unit == units) return;
+    WaitNext();
+#pragma unroll 1
+    for (int u = 0; unit + u < units; ++u) MultiplyUnits<1>(u, acc);
+    FreeOldest();
+  }
+
+  // The factors of a step: of two input rows and the tiles of 32 weight rows.
+  struct Factors {
+    float rows[2], tiles[S::kRows / 32];
+    __device__ float Of(int sum) const { return rows[sum / 2 % 2] * tiles[sum / 8]; }
+  };
+
+  // Units `first` on of the slot. A step of 32 columns of K is an instruction for each half: the
+  // first eight rows of every slab, and the others, which lie a slab apart. No products are under
+  // way at the end: they would cross branches that the compiler takes for divergent.
+  template <int kCount>
+  __device__ void MultiplyUnits(int first, float (&acc)[kMine]) {
+    constexpr int kSums = S::kRows / 4, kAll = 2 * kHalves * kCount;
+    // A warp of a pair has no registers for more; there are others that multiply meanwhile.
+    constexpr int kBuffers = S::kPairs ? 1 : 2;
+    const uint32_t weights = slot_ + first * kFp8UnitBytes;
+    const uint32_t inputs = slot_ + L::kInputsAt + first * unit_bytes_;
+    const uint32_t mine = inputs + row_warp_ * (2 * kInputUnitBytes);
+    const uint32_t codes =
+        mine + lane_ / 8 % 2 * kInputUnitBytes + lane_ / 16 * kCoreBytes + lane_ % 8 * 16;
+    const int row = lane_ / 4;
+    const uint32_t scales = mine + kCodesBytes + row / 2 * 16 + row % 2 * 4;
+    const CodeColumns columns(weights + half_ * kCodesBytes, L::kSlabBytes);
+    uint32_t a[2][4];
+    Factors factors[2];
+    float products[kBuffers][kSums];
+    const auto load = [&](int step) {
+      uint32_t(&to)[4] = a[step % 2];
+      asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
+                   : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                   : "r"(codes + step / 2 * unit_bytes_ + step % 2 * 2 * kCoreBytes));
+    };
+    const auto load_factors = [&](int step) {
+      Factors& to = factors[step % 2];
+      const uint32_t at = scales + step / 2 * unit_bytes_ + step % 2 * 8;
+      to.rows[0] = LoadSharedFloat(at);
+      to.rows[1] = LoadSharedFloat(at + kInputUnitBytes);
+#pragma unroll
+      for (int i = 0; i < S::kRows / 32; ++i) {
+        to.tiles[i] = LoadSharedFloat(weights + step / 2 * kFp8UnitBytes + i * 2 * L::kSlabBytes +
+                                      2 * kCodesBytes + step % 2 * 4);
+      }
+    };
+    const auto issue = [&](int q) {
+      const int step = q / kHalves;
+      BeginProducts();
+      MultiplyCodes<S::kRows / 2>(
+          products[q % kBuffers], a[step % 2],
+          columns.Behind(step / 2 * kFp8UnitBytes + step % 2 * 2 * kCoreBytes +
+                         q % kHalves * kCodesBytes));
+      CommitProducts();
+    };
+    load(0);
+    load_factors(0);
+    if (kBuffers == 2) issue(0);
+#pragma unroll
+    for (int q = 0; q < kAll; ++q) {
+      const int step = q / kHalves;
+      if (kBuffers == 1) issue(q);
+      if (kBuffers == 2 && q + 1 < kAll) issue(q + 1);
+      if (q % kHalves == 0 && step + 1 < 2 * kCount) {
+        load(step + 1);
+        load_factors(step + 1);
+      }
+      if (kBuffers == 2 && q + 1 < kAll) {
+        WaitProducts<1>();
+      } else {
+        WaitProducts<0>();
+      }
+      Settle(products[q % kBuffers]);
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) {
+        float& sum = acc[q % kHalves * kSums + i];
+        sum = fmaf(products[q % kBuffers][i], factors[step % 2].Of(i), sum);
+      }
+    }
+  }
+
+  // 16 input rows of a warp, or of a pair of them, 64 outputs at a time; each rank its share.
+  __device__ void Store(const typename Op::Item& item, const Sums& sums) {
+    float* mine = sums_ + row_warp_ * L::kWarpSums;
+#pragma unroll
+    for (int quad = 0; quad < S::kQuads; ++quad) {
+#pragma unroll
+      for (int i = 0; i < 16 * kHalves; ++i) {
+        const int slab = i % 16 / 4, half = half_ + i / 16, j = i % 4;
+        const int row = lane_ / 4 + j / 2 * 8;
+        const int output = slab * kUnitRows + half * 8 + lane_ % 4 * 2 + j % 2;
+        mine[row * kSumPitch + output] = sums.value[i / 16 * (S::kRows / 4) + quad * 16 + i % 16];
+      }
+      Meet();
+      if (work_.cluster == 1) {
+#pragma unroll 8
+        for (int n = half_; n < kUnitRows; n += S::kPairs ? 2 : 1) {
+          StoreRow(item, quad, n, PlainSums{mine + n * kSumPitch});
+        }
+      } else {
+        const int step = work_.cluster * (S::kPairs ? 2 : 1);
+        for (int n = work_.Rank() + half_ * work_.cluster; n < kUnitRows; n += step) {
+          StoreRow(item, quad, n, ClusterSums{mine + n * kSumPitch, work_.cluster});
+        }
+      }
+      Meet();
+    }
+  }
+  template <typename RowSums>
+  __device__ void StoreRow(const typename Op::Item& item, int quad, int n,
+                           const RowSums& sums) const {
+    const int column = row_warp_ * kUnitRows + n;
+    op_.Store(item, quad, column, op_.ColumnAt(item, column), sums);
+  }
+  __device__ void Meet() const {
+    if (work_.cluster > 1) {
+      SyncRanks(work_.cluster);
+    } else if (S::kPairs) {
+      asm volatile("bar.sync %0, 256;\n" ::"r"(row_warp_ / 4 + 1) : "memory");
+    } else {
+      __syncwarp();
+    }
+  }
+
+  __device__ void WaitNext() {
+    WaitBarrier(next_.Full(), next_.parity);
+    slot_ = slots_ + next_.slot * L::kSlotBytes;
+    next_.Advance();
+  }
+  __device__ void FreeOldest() {
+    __syncwarp();
+    if (lane_ == 0) Arrive(oldest_.Empty());
+    oldest_.Advance();
+  }
+
+  const Op& op_;
+  const RingWork& work_;
+  uint32_t slots_;
+  float* sums_;
+  RingPlace<S::kStages> next_, oldest_;
+  const int lane_ = static_cast<int>(threadIdx.x) % kWarp, warp_ = WarpOfBlock();
+  // Which 16 rows of the tile are the warp's, and which half of slabs is its first.
+  const int row_warp_ = S::kPairs ? warp_ / 8 * 4 + warp_ % 4 : warp_;
+  const int half_ = S::kPairs ? warp_ / 4 % 2 : 0;
+  uint32_t slot_ = 0;
+  int unit_bytes_ = 0;
+};
+
+template <typename Op, typename S>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
+    DenseKernel(const __grid_constant__ Op op, int units, int ranks, int cluster) {
+  using L = DenseLayout<S>;
+  extern __shared__ __align__(128) unsigned char shared[];
+  const uint32_t slots = SharedAddress(shared);
+  const RingPlace<S::kStages> place{slots + L::kBarriersAt};
+  if (threadIdx.x < S::kStages) {
+    InitBarrier(place.barriers + threadIdx.x * kBarrierBytes, kCopyWarps);
+    InitBarrier(place.barriers + (S::kStages + threadIdx.x) * kBarrierBytes, S::kWarpgroups * 4);
+  }
+  PublishShared();
+  __syncthreads();
+  const RingWork work{units, ranks, cluster};
+  const int warp = WarpOfBlock();
+  if (warp >= S::kInputWarp) {
+    KeepRegisters<S::kCopying>();
+    if (warp > S::kInputWarp) {
+      // The kernel before has encoded the inputs: what it waited for is there, lists among it.
+      CopyDenseWeights<Op, S>(op, work, slots, warp - S::kInputWarp - 1, place);
+    } else {
+      AwaitKernelBefore();
+      CopyDenseInputs<Op, S>(op, work, slots, place);
+    }
+  } else {
+    TakeRegisters<S::kMultiplying>();
+    if constexpr (Op::kLeadsEarly) LetNextKernelStart();
+    AwaitKernelBefore();
+    if constexpr (!Op::kLeadsEarly) LetNextKernelStart();
+    auto* sums = reinterpret_cast<float*>(shared + L::kSumsAt);
+    DenseConsumer<Op, S>(op, work, slots, place, sums).Run();
+  }
+}
+
+}  // namespace thalweg::kernels::cuda
