@@ -18,8 +18,8 @@ struct CodedLinearOp : LinearOp {
 
 template <typename S>
 inline constexpr bool kIsDense = false;
-template <int kGroups, int kUnits, int kStages, int kBlocks, bool kPairs>
-inline constexpr bool kIsDense<DenseShape<kGroups, kUnits, kStages, kBlocks, kPairs>> = true;
+template <int kGroups, int kUnits, int kStages, int kBlocks>
+inline constexpr bool kIsDense<DenseShape<kGroups, kUnits, kStages, kBlocks>> = true;
 
 // Tiles of shape S over all targets.
 template <typename S>

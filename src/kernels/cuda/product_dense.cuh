@@ -9,24 +9,21 @@
 
 namespace thalweg::kernels::cuda {
 
-// kGroups times 64 input rows, each of one warpgroup or of two, of which one multiplies the first
-// eight rows of every slab and the other the others (kPairs); kUnits units of K a slot; kStages
-// slots; kBlocks blocks on a multiprocessor.
-template <int kGroups_, int kUnits_, int kStages_, int kBlocks_, bool kPairs_ = false>
+// kGroups warpgroups that multiply, 64 input rows each; kUnits units of K a slot; kStages slots;
+// kBlocks blocks on a multiprocessor.
+template <int kGroups_, int kUnits_, int kStages_, int kBlocks_>
 struct DenseShape {
   static constexpr int kGroups = kGroups_, kUnits = kUnits_, kFp8Units = kUnits_;
   static constexpr int kStages = kStages_, kBlocks = kBlocks_;
   static constexpr int kQuads = 2, kRows = kQuads * 64, kSlabs = kRows / kUnitRows;
   static constexpr int kCols = kGroups * 64;
   static constexpr bool kWide = true;
-  static constexpr bool kPairs = kPairs_;
-  static constexpr int kWarpgroups = kGroups * (kPairs ? 2 : 1);
-  static constexpr int kThreads = kWarpgroups * 128 + 128;
-  static constexpr int kInputWarp = kWarpgroups * 4;
+  static constexpr int kThreads = kGroups * 128 + 128;
+  static constexpr int kInputWarp = kGroups * 4;
   static constexpr int kEven = 65536 / (kThreads * kBlocks) / 8 * 8;
   static constexpr int kStart = kEven > 240 ? 240 : kEven;
-  static constexpr int kCopying = kWarpgroups > 2 || kBlocks > 1 ? 32 : 40;
-  static constexpr int kFree = (kStart * kThreads - kCopying * 128) / (kWarpgroups * 128) / 8 * 8;
+  static constexpr int kCopying = kGroups > 2 || kBlocks > 1 ? 32 : 40;
+  static constexpr int kFree = (kStart * kThreads - kCopying * 128) / (kGroups * 128) / 8 * 8;
   static constexpr int kMultiplying = kFree > 240 ? 240 : kFree;
 };
 
@@ -95,12 +92,12 @@ class DenseConsumer {
     work_.ForTiles(op_, [&](const typename Op::Item& item) {
       const int columns = op_.Columns(item);
       unit_bytes_ = (columns + 7) / 8 * kInputUnitBytes;
-      Tile(item, columns > row_warp_ / 4 * 64);
+      Tile(item, columns > warp_ / 4 * 64);
     });
   }
 
  private:
-  static constexpr int kHalves = S::kPairs ? 1 : 2;     // of a warpgroup
+  static constexpr int kHalves = 2;                     // of the slabs' rows
   static constexpr int kMine = S::kRows / 4 * kHalves;  // sums of a thread
   struct Sums {
     float value[kMine] = {};
@@ -162,19 +159,17 @@ class DenseConsumer {
   template <int kCount>
   __device__ void MultiplyUnits(int first, float (&acc)[kMine]) {
     constexpr int kSums = S::kRows / 4, kAll = 2 * kHalves * kCount;
-    // A warp of a pair has no registers for more; there are others that multiply meanwhile.
-    constexpr int kBuffers = S::kPairs ? 1 : 2;
     const uint32_t weights = slot_ + first * kFp8UnitBytes;
     const uint32_t inputs = slot_ + L::kInputsAt + first * unit_bytes_;
-    const uint32_t mine = inputs + row_warp_ * (2 * kInputUnitBytes);
+    const uint32_t mine = inputs + warp_ * (2 * kInputUnitBytes);
     const uint32_t codes =
         mine + lane_ / 8 % 2 * kInputUnitBytes + lane_ / 16 * kCoreBytes + lane_ % 8 * 16;
     const int row = lane_ / 4;
     const uint32_t scales = mine + kCodesBytes + row / 2 * 16 + row % 2 * 4;
-    const CodeColumns columns(weights + half_ * kCodesBytes, L::kSlabBytes);
+    const CodeColumns columns(weights, L::kSlabBytes);
     uint32_t a[2][4];
     Factors factors[2];
-    float products[kBuffers][kSums];
+    float products[2][kSums];
     const auto load = [&](int step) {
       uint32_t(&to)[4] = a[step % 2];
       asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];\n"
@@ -196,45 +191,44 @@ class DenseConsumer {
       const int step = q / kHalves;
       BeginProducts();
       MultiplyCodes<S::kRows / 2>(
-          products[q % kBuffers], a[step % 2],
+          products[q % 2], a[step % 2],
           columns.Behind(step / 2 * kFp8UnitBytes + step % 2 * 2 * kCoreBytes +
                          q % kHalves * kCodesBytes));
       CommitProducts();
     };
     load(0);
     load_factors(0);
-    if (kBuffers == 2) issue(0);
+    issue(0);
 #pragma unroll
     for (int q = 0; q < kAll; ++q) {
       const int step = q / kHalves;
-      if (kBuffers == 1) issue(q);
-      if (kBuffers == 2 && q + 1 < kAll) issue(q + 1);
+      if (q + 1 < kAll) issue(q + 1);
       if (q % kHalves == 0 && step + 1 < 2 * kCount) {
         load(step + 1);
         load_factors(step + 1);
       }
-      if (kBuffers == 2 && q + 1 < kAll) {
+      if (q + 1 < kAll) {
         WaitProducts<1>();
       } else {
         WaitProducts<0>();
       }
-      Settle(products[q % kBuffers]);
+      Settle(products[q % 2]);
 #pragma unroll
       for (int i = 0; i < kSums; ++i) {
         float& sum = acc[q % kHalves * kSums + i];
-        sum = fmaf(products[q % kBuffers][i], factors[step % 2].Of(i), sum);
+        sum = fmaf(products[q % 2][i], factors[step % 2].Of(i), sum);
       }
     }
   }
 
-  // 16 input rows of a warp, or of a pair of them, 64 outputs at a time; each rank its share.
+  // Each warp its 16 input rows, 64 outputs at a time; each rank its share.
   __device__ void Store(const typename Op::Item& item, const Sums& sums) {
-    float* mine = sums_ + row_warp_ * L::kWarpSums;
+    float* mine = sums_ + warp_ * L::kWarpSums;
 #pragma unroll
     for (int quad = 0; quad < S::kQuads; ++quad) {
 #pragma unroll
       for (int i = 0; i < 16 * kHalves; ++i) {
-        const int slab = i % 16 / 4, half = half_ + i / 16, j = i % 4;
+        const int slab = i % 16 / 4, half = i / 16, j = i % 4;
         const int row = lane_ / 4 + j / 2 * 8;
         const int output = slab * kUnitRows + half * 8 + lane_ % 4 * 2 + j % 2;
         mine[row * kSumPitch + output] = sums.value[i / 16 * (S::kRows / 4) + quad * 16 + i % 16];
@@ -242,12 +236,11 @@ class DenseConsumer {
       Meet();
       if (work_.cluster == 1) {
 #pragma unroll 8
-        for (int n = half_; n < kUnitRows; n += S::kPairs ? 2 : 1) {
+        for (int n = 0; n < kUnitRows; ++n) {
           StoreRow(item, quad, n, PlainSums{mine + n * kSumPitch});
         }
       } else {
-        const int step = work_.cluster * (S::kPairs ? 2 : 1);
-        for (int n = work_.Rank() + half_ * work_.cluster; n < kUnitRows; n += step) {
+        for (int n = work_.Rank(); n < kUnitRows; n += work_.cluster) {
           StoreRow(item, quad, n, ClusterSums{mine + n * kSumPitch, work_.cluster});
         }
       }
@@ -257,14 +250,12 @@ class DenseConsumer {
   template <typename RowSums>
   __device__ void StoreRow(const typename Op::Item& item, int quad, int n,
                            const RowSums& sums) const {
-    const int column = row_warp_ * kUnitRows + n;
+    const int column = warp_ * kUnitRows + n;
     op_.Store(item, quad, column, op_.ColumnAt(item, column), sums);
   }
   __device__ void Meet() const {
     if (work_.cluster > 1) {
       SyncRanks(work_.cluster);
-    } else if (S::kPairs) {
-      asm volatile("bar.sync %0, 256;\n" ::"r"(row_warp_ / 4 + 1) : "memory");
     } else {
       __syncwarp();
     }
@@ -287,9 +278,6 @@ class DenseConsumer {
   float* sums_;
   RingPlace<S::kStages> next_, oldest_;
   const int lane_ = static_cast<int>(threadIdx.x) % kWarp, warp_ = WarpOfBlock();
-  // Which 16 rows of the tile are the warp's, and which half of slabs is its first.
-  const int row_warp_ = S::kPairs ? warp_ / 8 * 4 + warp_ % 4 : warp_;
-  const int half_ = S::kPairs ? warp_ / 4 % 2 : 0;
   uint32_t slot_ = 0;
   int unit_bytes_ = 0;
 };
@@ -303,7 +291,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const RingPlace<S::kStages> place{slots + L::kBarriersAt};
   if (threadIdx.x < S::kStages) {
     InitBarrier(place.barriers + threadIdx.x * kBarrierBytes, kCopyWarps);
-    InitBarrier(place.barriers + (S::kStages + threadIdx.x) * kBarrierBytes, S::kWarpgroups * 4);
+    InitBarrier(place.barriers + (S::kStages + threadIdx.x) * kBarrierBytes, S::kGroups * 4);
   }
   PublishShared();
   __syncthreads();
