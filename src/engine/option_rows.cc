@@ -204,8 +204,8 @@ std::vector<OptionRow> EngineOptions::MachineRows() {
            .fallback = "cpu",
            .choices = BackendNames()},
           {.name = "numerics",
-           .help = "how products are computed: exact (operands as published) or fast (activations "
-                   "rounded to int8; cpu backend)",
+           .help = "how products are computed: exact (operands as published) or fast (cpu: "
+                   "activations rounded to int8; cuda: sums of FP8 instructions)",
            .fallback = "exact",
            .choices = {"exact", "fast"}},
           {.name = "cpu-target",

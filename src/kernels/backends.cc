@@ -44,16 +44,16 @@ void AddDeviceBackends(std::vector<BackendInfo>* backends) {
                        "kernels for NVIDIA devices", status.ok() ? &cuda::CudaOps() : nullptr});
 }
 
-Result<const Ops*> DeviceBackend() {
+Result<const Ops*> DeviceBackend(Numerics numerics) {
   TW_TRY(cuda::DeviceStatus());
-  return &cuda::CudaOps();
+  return &cuda::CudaOps(numerics);
 }
 #else
 constexpr std::string_view kKnown = "reference, cpu";
 
 void AddDeviceBackends(std::vector<BackendInfo>* /*backends*/) {}
 
-Result<const Ops*> DeviceBackend() {
+Result<const Ops*> DeviceBackend(Numerics /*numerics*/) {
   return base::NotFound(
       fmt::format("this build has no backend \"cuda\" (it is built where nvcc is found); known "
                   "backends: {}",
@@ -100,11 +100,15 @@ Result<const Ops*> FindBackend(const BackendChoice& choice) {
     return base::NotFound(
         fmt::format("no backend \"{}\"; known backends: {}", choice.name, kKnown));
   }
-  if (choice.numerics != Numerics::kExact || !choice.target.empty()) {
-    return base::InvalidArgument(fmt::format(
-        "the {} backend has exact numerics and no cpu targets; use --backend cpu", choice.name));
+  if (!choice.target.empty()) {
+    return base::InvalidArgument(
+        fmt::format("the {} backend has no cpu targets; use --backend cpu", choice.name));
   }
-  if (choice.name == "cuda") return DeviceBackend();
+  if (choice.name == "cuda") return DeviceBackend(choice.numerics);
+  if (choice.numerics != Numerics::kExact) {
+    return base::InvalidArgument(
+        "the reference backend has exact numerics alone; use --backend cpu or cuda");
+  }
   return &ReferenceOps();
 }
 

@@ -35,8 +35,8 @@ struct BackendChoice {
   Numerics numerics = Numerics::kExact;
   std::string_view target = {};  // of the cpu backend; empty: the best of this processor
 };
-// An error lists what is known. Only the cpu backend has targets and fast numerics; cuda is an
-// error where this build or this machine has none.
+// An error lists what is known. Only the cpu backend has targets, and reference has no fast
+// numerics; cuda is an error where this build or this machine has none.
 Result<const Ops*> FindBackend(const BackendChoice& choice);
 
 // Fast bodies for the best target of this processor, chosen once.

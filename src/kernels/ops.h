@@ -419,7 +419,7 @@ struct CompactRowsParams {
 // How products are computed (docs/numerics.md).
 enum class Numerics {
   kExact,  // operands as the reference has them, fp32 accumulation
-  kFast,   // activations, and fp8 weights, rounded to int8 with one scale per 32 columns
+  kFast,   // cpu: activations and fp8 weights rounded to int8; cuda: sums of FP8 instructions
 };
 
 // In which order products of bf16 operands are added within 32 columns (docs/numerics.md). Tables

@@ -34,6 +34,12 @@ void CompactRows(const CompactRowsParams& p);
 int64_t PackedBytes(const Matrix& matrix);
 void Pack(const Stream& stream, const Matrix& matrix, void* out);
 
+// Of fast numerics: fp4 and fp8 weights that meet quantised rows stay codes (codes.cuh).
+void LinearFast(const LinearParams& p);
+void ExpertsFast(const ExpertsParams& p);
+int64_t PackedBytesFast(const Matrix& matrix);
+void PackFast(const Stream& stream, const Matrix& matrix, void* out);
+
 // z = W x in fp32 into out_f32 [rows, w.rows]: the product of Linear, for ops that go on with it.
 // x is [rows, x_stride] bf16 in device memory, of which the first w.cols of each row count. Takes
 // its scratch from Queue::kProductSlot, as Linear does.

@@ -25,6 +25,7 @@ struct ExpertsOp {
   int64_t weight_tiles = 0, tile_slabs = 0;
   int64_t width = 0;
   bool inputs_aligned = false;
+  BF16* packed = nullptr;  // input rows of the tiles (PackInputsKernel), for wide tiles
 
   static constexpr bool kSplits = false, kStartsEarly = true, kLeadsEarly = false;
   __device__ int64_t Tiles() const { return *lists.tiles_n * weight_tiles; }
@@ -34,6 +35,7 @@ struct ExpertsOp {
   }
   __device__ int64_t InputTiles() const { return *lists.tiles_n; }
   __device__ Item InputItem(int64_t i) const { return {lists.tiles[i], 0}; }
+  __device__ BF16* Packed(const Item& item) const { return packed + item.tile.group * 8 * width; }
   __device__ int SlotAt(const Item& item, int n) const { return lists.slots[item.tile.first + n]; }
   struct Column {
     int slot = 0;
@@ -47,7 +49,8 @@ struct GateUpOp : ExpertsOp {
   int64_t inner = 0;
   const BF16* x = nullptr;         // [rows, hidden]
   const float* weights = nullptr;  // [rows, topk]
-  BF16* h = nullptr;               // [slots, inner]
+  BF16* h = nullptr;               // [slots, inner], or as Down reads its input
+  bool packs = false;
   float limit = 0;
   RowFormat quantise = RowFormat::kBF16;
 
@@ -79,7 +82,12 @@ struct GateUpOp : ExpertsOp {
     const float up = fminf(fmaxf(RoundToBF16(sums(kWarp + lane)), -limit), limit);
     const float value = RoundToBF16(gate * SigmoidOf(gate) * up * column.weight);
     const BF16 out = Narrow(QuantiseLane(quantise, c < inner ? value : 0.0f).value);
-    if (c < inner) h[column.slot * inner + c] = out;
+    if (c < inner) h[packs ? PackedAt(item.tile, n, c) : column.slot * inner + c] = out;
+  }
+  __device__ int64_t PackedAt(const ExpertTile& tile, int n, int64_t c) const {
+    const int64_t group = c / kUnitCols * ((tile.count + 7) / 8) + n / 8;
+    return tile.group * 8 * inner + group * 8 * kUnitCols + c % kUnitCols / 8 * 64 + n % 8 * 8 +
+           c % 8;
   }
 };
 
@@ -145,7 +153,8 @@ template <typename S, Operand kOperand>
 void RunPass(Queue* queue, const ExpertsParams& p) {
   const auto experts = static_cast<int64_t>(p.experts.size());
   const int64_t tiles = MostExpertTiles(p.rows, p.topk, experts, S::kCols);
-  const int64_t places = p.rows * (p.topk + 1);
+  const int64_t places =
+      kIsWide<S> ? MostExpertGroups(p.rows, p.topk, experts) * 8 : p.rows * (p.topk + 1);
   ExpertsScratch scratch;
   const FeedForward* table = ExpertTable(queue, p);
   if (!TakeScratch(queue, p, places, tiles, &scratch)) return;
@@ -159,16 +168,20 @@ void RunPass(Queue* queue, const ExpertsParams& p) {
   first.x = p.x;
   first.weights = p.weights;
   first.h = scratch.h;
+  first.packs = kIsWide<S>;
+  first.packed = scratch.y;  // Down writes y when nothing reads this any more
   first.limit = p.swiglu_limit;
   first.quantise = p.quantise;
   first.width = p.hidden;
   first.inputs_aligned = CopiesInPieces(p.x, p.hidden, p.hidden);
   first.weight_tiles = base::CeilDiv(p.inner, int64_t{S::kRows} / 2);
+  if constexpr (kIsWide<S>) PackInputs(queue, first, tiles, true);
   LaunchProduct<S, kOperand>(queue, first, tiles * first.weight_tiles, 1);
 
   DownOp second{common};
   second.hidden = p.hidden;
   second.h = scratch.h;
+  second.packed = scratch.h;
   second.y = scratch.y;
   second.width = p.inner;
   second.inputs_aligned = CopiesInPieces(scratch.h, p.inner, p.inner);

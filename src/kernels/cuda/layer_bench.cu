@@ -173,8 +173,8 @@ class Bench {
             nullptr, 1.0f, rows_.gate_chosen, rows_.gate_weights});
     });
     run([&] {
-      Experts({stream_, n, kHidden, kInner, kTopk, rows_.quantised, chosen_[l], weights_, w.experts,
-               w.shared, 10.0f, RowFormat::kFp8E8M0, rows_.update});
+      bench_ops->experts({stream_, n, kHidden, kInner, kTopk, rows_.quantised, chosen_[l], weights_,
+                          w.experts, w.shared, 10.0f, RowFormat::kFp8E8M0, rows_.update});
     });
     Finish(n, run);
   }
@@ -200,7 +200,7 @@ class Bench {
     Site(n, w.fn[0], 0, run);
     run([&] {
       const Projection both[] = {{w.wq_a, rows_.low, nullptr}, {w.wkv, rows_.kv, nullptr}};
-      Linear({stream_, n, kHidden, rows_.quantised, both});
+      bench_ops->linear({stream_, n, kHidden, rows_.quantised, both});
     });
     run([&] {
       Norm({stream_, n, kLow, rows_.low, rows_.ones, 1e-6f, RowFormat::kFp8E8M0, nullptr,
@@ -212,7 +212,7 @@ class Bench {
     });
     run([&] {
       const Projection query{w.wq_b, rows_.q, nullptr};
-      Linear({stream_, n, kLow, rows_.low_quantised, {&query, 1}});
+      bench_ops->linear({stream_, n, kLow, rows_.low_quantised, {&query, 1}});
     });
     run([&] {
       Attention({stream_, n, kHeads, kWidth, kWindow, rows_.q, rows_.rotation, 0.0442f, rows_.sink,
@@ -221,12 +221,12 @@ class Bench {
     });
     run([&] { CopyRows({stream_, n, 528, from_[l % kSets], to_[l % kSets]}); });
     run([&] {
-      GroupedLinear({stream_, n, kGroups, kHeads * kWidth / kGroups, kGroupOut, rows_.heads, w.wo_a,
-                     RowFormat::kFp8E8M0, rows_.o});
+      bench_ops->grouped_linear({stream_, n, kGroups, kHeads * kWidth / kGroups, kGroupOut,
+                                 rows_.heads, w.wo_a, RowFormat::kFp8E8M0, rows_.o});
     });
     run([&] {
       const Projection out{w.wo_b, rows_.update, nullptr};
-      Linear({stream_, n, kGroups * kGroupOut, rows_.o, {&out, 1}});
+      bench_ops->linear({stream_, n, kGroups * kGroupOut, rows_.o, {&out, 1}});
     });
     Finish(n, run);
   }
@@ -245,20 +245,23 @@ class Bench {
 }  // namespace thalweg::kernels::cuda
 
 int main(int argc, char** argv) {
+  using namespace thalweg::kernels;
   using namespace thalweg::kernels::cuda;
   EndAfter(60);
   if (!DeviceStatus().ok()) {
     fmt::print("{}\n", DeviceStatus().message());
     return 1;
   }
+  const bool fast = argc > 1 && std::string_view(argv[1]) == "fast";
+  bench_ops = &CudaOps(fast ? Numerics::kFast : Numerics::kExact);
   Bench bench;
   std::vector<int64_t> batches;
-  for (int i = 1; i < argc; ++i) {
+  for (int i = fast ? 2 : 1; i < argc; ++i) {
     const std::string_view text = argv[i];
     int64_t rows = 0;
     const auto read = std::from_chars(text.data(), text.data() + text.size(), rows);
     if (read.ec != std::errc() || rows < 1 || rows > kMostRows) {
-      fmt::print("usage: cuda_layer_bench [rows up to {}]...\n", kMostRows);
+      fmt::print("usage: cuda_layer_bench [fast] [rows up to {}]...\n", kMostRows);
       return 2;
     }
     batches.push_back(rows);

@@ -23,9 +23,20 @@ void ChooseCodes(Queue* queue, const LinearOp& op) {
   RunLinearCodes<DenseMany>(queue, op);
 }
 
-void ChooseLinear(Queue* queue, Operand operand, const LinearOp& op) {
+void ChoosePacked(Queue* queue, const LinearOp& op) {
+  if (LinearBySlabs(queue, op)) return;
+  int64_t tiles = 0;
+  for (int t = 0; t < op.targets_n; ++t) {
+    tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{64});
+  }
+  ChooseUnits(op, tiles,
+              [&](auto shape) { LaunchLinear<decltype(shape), Operand::kUnits>(queue, op); });
+}
+
+void ChooseLinear(Queue* queue, Operand operand, Numerics numerics, const LinearOp& op) {
   switch (operand) {
-    case Operand::kUnits: return ChooseCodes(queue, op);
+    case Operand::kUnits:
+      return numerics == Numerics::kFast ? ChooseCodes(queue, op) : ChoosePacked(queue, op);
     case Operand::kHalves:
       if (HalvesTake(op)) return LaunchHalves(queue, op);
       if (op.rows <= 8) return LaunchLinear<FewHalves, Operand::kHalves>(queue, op);
@@ -37,28 +48,31 @@ void ChooseLinear(Queue* queue, Operand operand, const LinearOp& op) {
 }
 
 // The projections whose weights are read in one way, kMostTargets a launch.
-void LinearOf(Queue* queue, Operand operand, const LinearParams& p) {
+void LinearOf(Queue* queue, Operand operand, Numerics numerics, const LinearParams& p) {
   LinearOp op = OpOver(p.x, p.in, p.rows, p.in);
   for (const Projection& projection : p.projections) {
     if (OperandOf(projection.weight) != operand) continue;
     op.targets[op.targets_n++] = {projection.weight, projection.out_bf16, projection.out_f32, 0};
     if (op.targets_n < kMostTargets) continue;
-    ChooseLinear(queue, operand, op);
+    ChooseLinear(queue, operand, numerics, op);
     op.targets_n = 0;
   }
-  if (op.targets_n > 0) ChooseLinear(queue, operand, op);
+  if (op.targets_n > 0) ChooseLinear(queue, operand, numerics, op);
 }
 
-}  // namespace
-
-void Linear(const LinearParams& p) {
+void LinearBy(Numerics numerics, const LinearParams& p) {
   if (p.rows == 0) return;
   Queue& queue = QueueOf(p.stream);
   const BesideHeld beside(&queue);
   for (const Operand operand : {Operand::kUnits, Operand::kHalves, Operand::kFloats}) {
-    LinearOf(&queue, operand, p);
+    LinearOf(&queue, operand, numerics, p);
   }
 }
+
+}  // namespace
+
+void Linear(const LinearParams& p) { LinearBy(Numerics::kExact, p); }
+void LinearFast(const LinearParams& p) { LinearBy(Numerics::kFast, p); }
 
 void Product(const Stream& stream, const Matrix& w, const BF16* x, int64_t x_stride, int64_t rows,
              float* out_f32) {
@@ -67,7 +81,7 @@ void Product(const Stream& stream, const Matrix& w, const BF16* x, int64_t x_str
   op.targets[op.targets_n++] = {w, nullptr, out_f32, 0};
   Queue& queue = QueueOf(stream);
   const BesideHeld beside(&queue);
-  ChooseLinear(&queue, OperandOf(w), op);
+  ChooseLinear(&queue, OperandOf(w), Numerics::kExact, op);
 }
 
 }  // namespace thalweg::kernels::cuda

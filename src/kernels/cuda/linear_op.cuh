@@ -3,7 +3,7 @@
 
 #include "kernels/cuda/product_codes_cluster.cuh"
 #include "kernels/cuda/product_codes_slab.cuh"
-#include "kernels/cuda/product_launch.cuh"
+#include "kernels/cuda/product_slab.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -28,6 +28,7 @@ struct LinearOp {
   int64_t rows = 0, width = 0, x_stride = 0;
   const BF16* x = nullptr;
   bool inputs_aligned = false;
+  BF16* packed = nullptr;  // for wide tiles (PackInputsKernel)
 
   static constexpr bool kSplits = true, kStartsEarly = true, kWeightsKnown = true;
   static constexpr bool kLeadsEarly = true;
@@ -51,6 +52,7 @@ struct LinearOp {
   }
   __device__ int64_t InputTiles() const { return row_tiles; }
   __device__ Item InputItem(int64_t i) const { return {0, 0, i * tile_rows}; }
+  __device__ BF16* Packed(const Item& item) const { return packed + item.row * width; }
   __device__ const BF16* InputRow(const Item& item, int n) const {
     return item.row + n < rows ? x + (item.row + n) * x_stride : nullptr;
   }
@@ -89,6 +91,12 @@ void LaunchLinear(Queue* queue, LinearOp op) {
   for (int t = 0; t < op.targets_n; ++t) {
     op.targets[t].first_tile = op.weight_tiles;
     op.weight_tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{S::kRows});
+  }
+  if constexpr (kIsWide<S>) {
+    const int64_t bytes = base::RoundUp(op.rows, int64_t{8}) * op.width * 2;
+    op.packed = static_cast<BF16*>(queue->Scratch(bytes, Queue::kProductSlot));
+    if (op.packed == nullptr) return;
+    PackInputs(queue, op, op.row_tiles, true);
   }
   LaunchProduct<S, kOperand>(queue, op, op.weight_tiles * op.row_tiles, RanksOf(op.width));
 }
@@ -139,6 +147,14 @@ inline bool LinearByRanks(Queue* queue, const LinearOp& linear) {
   }
   ChooseRankShape(op.rows,
                   [&](auto shape) { LaunchRanks<decltype(shape)>(queue, op, op.weight_tiles); });
+  return true;
+}
+
+// Up to eight rows of FP8 weights; false where that is not what there is.
+inline bool LinearBySlabs(Queue* queue, LinearOp op) {
+  if (!AllFp8(op) || !SlabTakes(op)) return false;
+  TileWeights(SlabPlanOf(op).TileSlabs(), &op);
+  LaunchSlabs(queue, op, op.weight_tiles);
   return true;
 }
 

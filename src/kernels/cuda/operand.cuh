@@ -1,9 +1,12 @@
-// Weights as the A operand of matrix instructions in bf16. A unit is 16 rows by 64 columns: what
-// one warp loads at once and turns into four fragments of K = 16. fp8 matrices that meet plain rows
-// (wo_a) are packed as units of 1040 bytes (pack.cu), so that 16 bytes of a thread are its own
-// values: 32 lanes of 16 bytes for steps 0 and 1, the same for steps 2 and 3; then the factors of
-// columns 0-31 and 32-63 as pairs of bf16, a bit for each row that holds a NaN, and 4 bytes of
-// nothing. Those that meet quantised rows, and fp4, see codes.cuh.
+// Weights as the A operand of matrix instructions. A unit is 16 rows by 64 columns: what one warp
+// loads at once and turns into four fragments of K = 16. Units of fp4 and fp8 matrices are laid out
+// by pack.cu so that 16 bytes of a thread are its own values:
+//
+// - kFp4 (544 bytes): 32 lanes of 16 bytes, one word a step; then 8 words, of lanes 4g to 4g + 3:
+//   the scales of rows g (columns 0-31, 32-63) and g + 8.
+// - kFp8 (1040 bytes): 32 lanes of 16 bytes for steps 0 and 1, the same for steps 2 and 3; then the
+//   factors of columns 0-31 and 32-63 as pairs of bf16, a bit for each row that holds a NaN, and 4
+//   bytes of nothing.
 //
 // Codes become tiny bf16 numbers by masks and shifts, then one product with a power of two makes
 // them weight * 2^-32: exact for scales from 2^-92 to 2^32. The sums are multiplied by 2^32 in the
@@ -19,8 +22,8 @@ namespace thalweg::kernels::cuda {
 inline constexpr int kUnitRows = 16, kUnitCols = 64, kUnitSteps = 4;
 inline constexpr int kFp4UnitBytes = 544, kFp8UnitBytes = 1040;
 // Scale code c is stored as c + offset: the bf16 exponent of 2^(c - 127) times what undoes the tiny
-// numbers (2^120) and 2^-32.
-inline constexpr int kFp8ScaleOffset = 120 - 32;
+// numbers (2^126 for fp4, 2^120 for fp8) and 2^-32.
+inline constexpr int kFp4ScaleOffset = 126 - 32, kFp8ScaleOffset = 120 - 32;
 inline constexpr float kUnitsFactor = 0x1p32f;
 
 // How a kernel's weights lie in shared memory.
@@ -87,7 +90,18 @@ __device__ inline uint4 LoadShared128(uint32_t address) {
   return x;
 }
 
-// Four fp8 codes as two pairs; their bits are where one or two operations find them.
+// The eight fp4 codes of a word as four pairs; their bits are where one or two operations find
+// them.
+__device__ inline void PairsOfFp4(uint32_t w, uint32_t low, uint32_t high, uint32_t (&a)[4]) {
+  constexpr uint32_t kPair = 0x81c081c0u;
+  a[0] = ProductOfPairs(w & kPair, low);
+  a[1] = ProductOfPairs((w << 3) & kPair, high);
+  a[2] = ProductOfPairs((w << 6) & kPair, low);
+  const uint32_t last =
+      ((w << 1) & 0x80008000u) | ((w >> 5) & 0x01000100u) | ((w >> 4) & 0x00c000c0u);
+  a[3] = ProductOfPairs(last, high);
+}
+// The same for four fp8 codes.
 __device__ inline void PairsOfFp8(uint32_t w, uint32_t factor, uint32_t* a) {
   a[0] = ProductOfPairs(w & 0x87f087f0u, factor);
   a[1] = ProductOfPairs(((w << 4) & 0x80f080f0u) | ((w >> 4) & 0x07000700u), factor);
@@ -111,14 +125,30 @@ struct Units<Operand::kUnits> {
 
   // Starts the copy of unit `unit` of a slab into shared memory, by one warp.
   __device__ static void Fetch(const Slab& slab, int64_t unit, uint32_t to, int lane) {
-    const char* from = static_cast<const char*>(slab.data) + unit * kFp8UnitBytes;
+    const bool fp4 = slab.format == WeightFormat::kFp4;
+    const char* from =
+        static_cast<const char*>(slab.data) + unit * (fp4 ? kFp4UnitBytes : kFp8UnitBytes);
     CopyAsync16(to + lane * 16, from + lane * 16);
-    CopyAsync16(to + 512 + lane * 16, from + 512 + lane * 16);
-    if (lane == 0) CopyAsync16(to + 1024, from + 1024);
+    if (!fp4) CopyAsync16(to + 512 + lane * 16, from + 512 + lane * 16);
+    const int behind = fp4 ? 512 : 1024;
+    if (lane < (fp4 ? 2 : 1)) CopyAsync16(to + behind + lane * 16, from + behind + lane * 16);
   }
 
-  __device__ static void Unpack(const Slab&, uint32_t unit, int lane, Fragments& a) {
+  __device__ static void Unpack(const Slab& slab, uint32_t unit, int lane, Fragments& a) {
     const uint4 codes = LoadShared128(unit + lane * 16);
+    if (slab.format == WeightFormat::kFp4) {
+      uint32_t scales;
+      asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(scales) : "r"(unit + 512 + lane / 4 * 4));
+      const uint32_t low0 = __byte_perm(scales, 0, 0x4040) << 7;
+      const uint32_t low1 = __byte_perm(scales, 0, 0x4141) << 7;
+      const uint32_t high0 = __byte_perm(scales, 0, 0x4242) << 7;
+      const uint32_t high1 = __byte_perm(scales, 0, 0x4343) << 7;
+      PairsOfFp4(codes.x, low0, high0, a[0][0]);
+      PairsOfFp4(codes.y, low0, high0, a[1][0]);
+      PairsOfFp4(codes.z, low1, high1, a[2][0]);
+      PairsOfFp4(codes.w, low1, high1, a[3][0]);
+      return;
+    }
     const uint4 more = LoadShared128(unit + 512 + lane * 16);
     const uint4 factors = LoadShared128(unit + 1024);
     PairsOfFp8(codes.x, factors.x, a[0][0]);

@@ -6,9 +6,13 @@
 
 namespace thalweg::kernels::cuda {
 
-const Ops& CudaOps() {
-  static const Ops ops = {
+namespace {
+
+Ops OpsOf(Numerics numerics) {
+  const bool fast = numerics == Numerics::kFast;
+  return {
       .name = "cuda",
+      .numerics = numerics,
       .sums = SumOrder::kMatrixUnits,
       .memory = &CudaMemory(),
       .embed = Embed,
@@ -16,7 +20,7 @@ const Ops& CudaOps() {
       .hyper_predict = HyperPredict,
       .collapse = Collapse,
       .tap = Tap,
-      .linear = Linear,
+      .linear = fast ? LinearFast : Linear,
       .grouped_linear = GroupedLinear,
       .norm = Norm,
       .window_rows = WindowRows,
@@ -25,7 +29,7 @@ const Ops& CudaOps() {
       .index_select = IndexSelect,
       .attention = Attention,
       .gate = Gate,
-      .experts = Experts,
+      .experts = fast ? ExpertsFast : Experts,
       .engram_gather = EngramGather,
       .engram_gate = EngramGate,
       .markov = Markov,
@@ -35,11 +39,18 @@ const Ops& CudaOps() {
       .choose = Choose,
       .accept = Accept,
       .advance = Advance,
-      .packed_bytes = PackedBytes,
-      .pack = Pack,
+      .packed_bytes = fast ? PackedBytesFast : PackedBytes,
+      .pack = fast ? PackFast : Pack,
       .gauges = &CudaGauges(),
   };
-  return ops;
+}
+
+}  // namespace
+
+const Ops& CudaOps(Numerics numerics) {
+  static const Ops exact = OpsOf(Numerics::kExact);
+  static const Ops fast = OpsOf(Numerics::kFast);
+  return numerics == Numerics::kFast ? fast : exact;
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -1,7 +1,6 @@
-// fp4 and fp8 matrices as units: made once at load by the device, from the
-// stored form. Rows are padded to whole slabs and columns to whole units with
-// zeros. What meets quantised rows is laid out as codes (codes.cuh), fp8
-// weights that meet plain rows as operand.cuh reads them.
+// fp4 and fp8 matrices as units: made once at load by the device, from the stored form. Rows are
+// padded to whole slabs and columns to whole units with zeros. Units are those of operand.cuh; with
+// fast numerics, but for what meets plain rows, those of codes.cuh.
 #include "kernels/cuda/bodies.h"
 #include "kernels/cuda/codes.cuh"
 #include "kernels/cuda/launch.h"
@@ -31,7 +30,8 @@ __device__ uint32_t ScaleAt(const Slab& w, int64_t row, int64_t col) {
   if (row >= w.rows || col >= w.cols) return 0;
   const int code = StoredScale(w, row, col);
   if (code == kNaNScale) return kNaNScale;
-  return static_cast<uint32_t>(min(max(code + kFp8ScaleOffset, 0), 254));
+  const int offset = w.format == WeightFormat::kFp4 ? kFp4ScaleOffset : kFp8ScaleOffset;
+  return static_cast<uint32_t>(min(max(code + offset, 0), 254));
 }
 
 // Row and column of value `half` of fragment register r, in lane `lane` of step
@@ -41,9 +41,36 @@ __device__ int64_t ColumnOf(int s, int lane, int r, int half) {
   return s * 16 + r / 2 * 8 + lane % 4 * 2 + half;
 }
 
+// Four codes (registers 0 to 3) as 16 bits where PairsOfFp4 finds them.
+__device__ uint32_t SpreadFp4(const uint32_t (&c)[4]) {
+  const auto low = [&](int i) { return c[i] & 7u; };
+  const auto sign = [&](int i) { return c[i] >> 3u; };
+  return sign(0) << 15 | low(0) << 6 | sign(1) << 12 | low(1) << 3 | sign(2) << 9 | low(2) |
+         sign(3) << 14 | (low(3) >> 2) << 13 | (low(3) & 3u) << 10;
+}
 // Two codes (of one column, rows 8 apart) where PairsOfFp8 finds them.
 __device__ uint32_t SpreadFp8(uint32_t a, uint32_t b) {
   return (a >> 7) << 15 | (a & 127u) << 4 | (b >> 7) << 11 | ((b >> 4) & 7u) << 12 | (b & 15u);
+}
+
+__device__ void PackFp4Unit(const Slab& w, int64_t col, int lane, uint32_t* unit) {
+  for (int s = 0; s < kUnitSteps; ++s) {
+    uint32_t word = 0;
+    for (int half = 0; half < 2; ++half) {
+      uint32_t c[4];
+      for (int r = 0; r < 4; ++r) {
+        c[r] = CodeAt(w, w.first + RowOf(lane, r), col + ColumnOf(s, lane, r, half));
+      }
+      word |= SpreadFp4(c) << (16 * half);
+    }
+    unit[lane * 4 + s] = word;
+  }
+  if (lane >= 8) return;
+  uint32_t scales = 0;
+  for (int i = 0; i < 4; ++i) {
+    scales |= ScaleAt(w, w.first + lane + i / 2 * 8, col + i % 2 * 32) << (8 * i);
+  }
+  unit[128 + lane] = scales;
 }
 
 __device__ bool IsNaNOfFp8(uint32_t code) { return (code & 127u) == 127u; }
@@ -56,7 +83,7 @@ __device__ uint32_t RowsOfLanes(bool mine) {
   return rows;
 }
 
-__device__ void PackPlainUnit(const Slab& w, int64_t col, int lane, uint32_t* unit) {
+__device__ void PackFp8Unit(const Slab& w, int64_t col, int lane, uint32_t* unit) {
   bool upper = false,
        lower = false;  // whether rows lane / 4 and lane / 4 + 8 hold a NaN
   for (int i = 0; i < 8; ++i) {
@@ -149,13 +176,18 @@ __global__ void PackCodesKernel(Matrix w, int64_t units, unsigned char* out) {
   PackFp4Bases(slab, behind + blockIdx.x * kUnitRows, behind + gridDim.x * kUnitRows + blockIdx.x);
 }
 
-// fp8 weights that meet plain rows.
-__global__ void PackPlainKernel(Matrix w, int64_t units, unsigned char* out) {
+// The same as operand.cuh reads them.
+__global__ void PackUnitsKernel(Matrix w, int64_t units, unsigned char* out) {
   Slab slab{w.data, w.scales, w.rows, w.cols, int64_t{blockIdx.x} * kUnitRows, w.format, false};
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const bool fp4 = w.format == WeightFormat::kFp4;
   for (int64_t unit = threadIdx.x / kWarp; unit < units; unit += blockDim.x / kWarp) {
-    unsigned char* to = out + (blockIdx.x * units + unit) * kFp8UnitBytes;
-    PackPlainUnit(slab, unit * kUnitCols, lane, reinterpret_cast<uint32_t*>(to));
+    unsigned char* to = out + (blockIdx.x * units + unit) * (fp4 ? kFp4UnitBytes : kFp8UnitBytes);
+    if (fp4) {
+      PackFp4Unit(slab, unit * kUnitCols, lane, reinterpret_cast<uint32_t*>(to));
+    } else {
+      PackFp8Unit(slab, unit * kUnitCols, lane, reinterpret_cast<uint32_t*>(to));
+    }
   }
 }
 
@@ -174,21 +206,8 @@ const void* CopyOf(Queue* queue, const void* host, int64_t bytes) {
   return device;
 }
 
-// Whether the weights are kept as codes.
-bool AsCodes(const Matrix& w) {
-  return w.format == WeightFormat::kFp4 || w.inputs == Inputs::kQuantised;
-}
-
-}  // namespace
-
-int64_t PackedBytes(const Matrix& matrix) {
-  const int64_t slabs = Slabs(matrix), units = slabs * RowUnits(matrix);
-  if (matrix.format == WeightFormat::kFp8) return units * kFp8UnitBytes;
-  if (matrix.format != WeightFormat::kFp4) return 0;
-  return units * kFp4UnitBytes + base::RoundUp(slabs * (kUnitRows + 1), int64_t{16});
-}
-
-void Pack(const Stream& stream, const Matrix& matrix, void* out) {
+void PackBy(void (*kernel)(Matrix, int64_t, unsigned char*), const Stream& stream,
+            const Matrix& matrix, void* out) {
   Queue& queue = QueueOf(stream);
   const bool fp4 = matrix.format == WeightFormat::kFp4;
   const int64_t groups = matrix.cols / 32;
@@ -198,12 +217,34 @@ void Pack(const Stream& stream, const Matrix& matrix, void* out) {
   device.data = CopyOf(&queue, matrix.data, codes);
   device.scales = static_cast<const uint8_t*>(CopyOf(&queue, matrix.scales, scales));
   if (device.data == nullptr || device.scales == nullptr) return;
-  const auto kernel = AsCodes(matrix) ? PackCodesKernel : PackPlainKernel;
   kernel<<<Count(Slabs(matrix)), 256, 0, queue.stream()>>>(device, RowUnits(matrix),
                                                            static_cast<unsigned char*>(out));
   queue.Note(cudaFreeAsync(const_cast<void*>(device.data), queue.stream()));
   queue.Note(cudaFreeAsync(const_cast<uint8_t*>(device.scales), queue.stream()));
   queue.Note(cudaStreamSynchronize(queue.stream()));  // the host's copy may go when this returns
+}
+
+}  // namespace
+
+int64_t PackedBytes(const Matrix& matrix) {
+  const int64_t units = Slabs(matrix) * RowUnits(matrix);
+  if (matrix.format == WeightFormat::kFp4) return units * kFp4UnitBytes;
+  return matrix.format == WeightFormat::kFp8 ? units * kFp8UnitBytes : 0;
+}
+
+void Pack(const Stream& stream, const Matrix& matrix, void* out) {
+  PackBy(PackUnitsKernel, stream, matrix, out);
+}
+
+int64_t PackedBytesFast(const Matrix& matrix) {
+  const int64_t bytes = PackedBytes(matrix);
+  if (matrix.format != WeightFormat::kFp4 || matrix.inputs == Inputs::kPlain) return bytes;
+  return bytes + base::RoundUp(Slabs(matrix) * (kUnitRows + 1), int64_t{16});
+}
+
+void PackFast(const Stream& stream, const Matrix& matrix, void* out) {
+  if (matrix.inputs == Inputs::kPlain) return Pack(stream, matrix, out);
+  PackBy(PackCodesKernel, stream, matrix, out);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -100,8 +100,17 @@ Layers MakeLayers() {
   return layers;
 }
 
+void Free(const FeedForward& f) {
+  for (const Matrix* m : {&f.w1, &f.w3, &f.w2}) Check(cudaFree(const_cast<void*>(m->packed)));
+}
+void Free(const Layers& layers) {
+  for (const FeedForward& expert : layers.experts[0]) Free(expert);
+  for (const FeedForward& shared : layers.shared) Free(shared);
+}
+
 int64_t BytesOf(const FeedForward& f) {
-  return PackedBytes(f.w1) + PackedBytes(f.w3) + PackedBytes(f.w2);
+  return bench_ops->packed_bytes(f.w1) + bench_ops->packed_bytes(f.w3) +
+         bench_ops->packed_bytes(f.w2);
 }
 
 // How rows choose: `spread` experts in turn (0: at random).
@@ -148,8 +157,9 @@ void BenchExperts(const Stream& stream, const Layers& layers, int64_t rows, int6
   Check(cudaMemcpy(weights, ones.data(), ones.size() * 4, cudaMemcpyHostToDevice));
   const double us = Time(stream, calls, [&](int i) {
     const auto at = static_cast<size_t>(i % kLayers);
-    Experts({stream, rows, kHidden, kInner, kTopk, x, chosen[static_cast<size_t>(i % kChoices)],
-             weights, layers.experts[at], layers.shared[at], 10.0f, RowFormat::kFp8E8M0, out});
+    bench_ops->experts({stream, rows, kHidden, kInner, kTopk, x,
+                        chosen[static_cast<size_t>(i % kChoices)], weights, layers.experts[at],
+                        layers.shared[at], 10.0f, RowFormat::kFp8E8M0, out});
   });
   const double bytes = touched * static_cast<double>(BytesOf(layers.experts[0][0])) +
                        static_cast<double>(BytesOf(layers.shared[0]));
@@ -189,10 +199,10 @@ void BenchDense(const Stream& stream, const Dense& d, double ceiling) {
       const Matrix& w = matrices[static_cast<size_t>(i % copies)];
       const Projection projection{w, out, nullptr};
       if (d.groups > 1) {
-        GroupedLinear(
+        bench_ops->grouped_linear(
             {stream, rows, d.groups, d.in, d.out / d.groups, x, w, RowFormat::kFp8E8M0, out});
       } else {
-        Linear({stream, rows, d.in, x, {&projection, 1}});
+        bench_ops->linear({stream, rows, d.in, x, {&projection, 1}});
       }
     });
     Print(d.name, rows, us, static_cast<double>(bytes),
@@ -220,6 +230,7 @@ void Bench(bool experts, bool dense) {
     BenchExperts(stream, layers, 8, 6, "shared choice", ceiling);
     BenchExperts(stream, layers, 61, 46, "46 in turn", ceiling);
     BenchExperts(stream, layers, 512, 48, "48 in turn", ceiling);
+    Free(layers);
   }
   for (const Dense& d : kDense) {
     if (dense) BenchDense(stream, d, ceiling);
@@ -236,6 +247,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", thalweg::kernels::cuda::DeviceStatus().message().c_str());
     return 1;
   }
-  thalweg::kernels::cuda::Bench(which != "dense", which != "experts");
+  using namespace thalweg::kernels;
+  for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
+    cuda::bench_ops = &cuda::CudaOps(numerics);
+    std::printf("%s numerics\n", numerics == Numerics::kFast ? "fast" : "exact");
+    cuda::Bench(which != "dense", which != "experts");
+  }
   return 0;
 }

@@ -52,6 +52,29 @@ __device__ inline void LoadOnce(const void* from, bool read, uint32_t* to) {
 }
 
 // What a lane holds of a unit before it is unpacked.
+struct Fp4Lane {
+  static constexpr int kUnitBytes = kFp4UnitBytes, kAhead = 4;
+  uint4 codes = {};
+  uint32_t scales = 0;
+  __device__ void Load(const char* unit, int lane, bool read) {
+    LoadOnce(unit + lane * 16, read, &codes);
+    LoadOnce(unit + 512 + lane / 4 * 4, read, &scales);
+  }
+  __device__ void LoadShared(uint32_t unit, int lane) {
+    codes = LoadShared128(unit + lane * 16);
+    scales = LoadShared32(unit + 512 + lane / 4 * 4);
+  }
+  __device__ void Unpack(uint32_t (&a)[kUnitSteps][4]) const {
+    const uint32_t low0 = __byte_perm(scales, 0, 0x4040) << 7;
+    const uint32_t low1 = __byte_perm(scales, 0, 0x4141) << 7;
+    const uint32_t high0 = __byte_perm(scales, 0, 0x4242) << 7;
+    const uint32_t high1 = __byte_perm(scales, 0, 0x4343) << 7;
+    PairsOfFp4(codes.x, low0, high0, a[0]);
+    PairsOfFp4(codes.y, low0, high0, a[1]);
+    PairsOfFp4(codes.z, low1, high1, a[2]);
+    PairsOfFp4(codes.w, low1, high1, a[3]);
+  }
+};
 struct Fp8Lane {
   static constexpr int kUnitBytes = kFp8UnitBytes, kAhead = 2;
   uint4 first = {}, second = {};
@@ -207,7 +230,11 @@ __device__ inline void MultiplyRanks(const Op& op, const typename Op::Item& item
   for (int rank = first; rank < last; ++rank) {
     const int begin = SplitBegin(units, rank, ranks), end = SplitBegin(units, rank + 1, ranks);
     float acc[S::kCols / 2] = {};
-    MultiplyFew<Fp8Lane>(inputs, units_at, begin, end, acc);
+    if (op.FormatOf(item) == WeightFormat::kFp4) {
+      MultiplyFew<Fp4Lane>(inputs, units_at, begin, end, acc);
+    } else {
+      MultiplyFew<Fp8Lane>(inputs, units_at, begin, end, acc);
+    }
 #pragma unroll
     for (int i = 0; i < S::kCols / 2; ++i) {
       sums[i] = !Op::kSplits || rank == first ? acc[i] : sums[i] + acc[i];

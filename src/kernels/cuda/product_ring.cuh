@@ -190,6 +190,7 @@ class RingConsumer {
     work_.ForTiles(op_, [&](const typename Op::Item& item) {
       const int columns = op_.Columns(item);
       groups_ = (columns + 7) / 8;
+      fp4_ = op_.FormatOf(item) == WeightFormat::kFp4;
       Choose(item, columns, typename S::Widths());
     });
   }
@@ -257,21 +258,44 @@ class RingConsumer {
   template <int kWidth>
   __device__ void MultiplyNarrow(int begin, int end, float (&acc)[kWidth / 2]) {
     static_assert(S::kQuads == 1);
-    constexpr int kMost = S::kFp8Units;
+    const int most = fp4_ ? S::kUnits : S::kFp8Units;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t mine = L::kWeightBytes + lane % 8 * L::kRowPitch + lane / 8 * 16;
 #pragma unroll 1
-    for (int unit = begin; unit < end; unit += kMost) {
+    for (int unit = begin; unit < end; unit += most) {
       WaitNext();
+      if (fp4_ && unit + S::kUnits <= end) {
+        MultiplyWholeSlot<kWidth>(mine, acc);
+        __syncwarp();
+        FreeHeld();
+        continue;
+      }
 #pragma unroll
-      for (int u = 0; u < kMost; ++u) {
-        if (unit + u >= end) break;
+      for (int u = 0; u < S::kUnits; ++u) {
+        if (u >= most || unit + u >= end) break;
         uint32_t a[kUnitSteps][4];
         Unpack(0, u, a);
         MultiplyRows<kWidth>(a, slot_ + mine + u * kUnitCols * 2, acc);
       }
       __syncwarp();
       FreeHeld();
+    }
+  }
+
+  // All units of a slot of fp4: their codes are on the way before the first is turned.
+  template <int kWidth>
+  __device__ void MultiplyWholeSlot(uint32_t mine, float (&acc)[kWidth / 2]) const {
+    const int warp = static_cast<int>(threadIdx.x) / kWarp;
+    const int thread = static_cast<int>(threadIdx.x) % kWarp;
+    const uint32_t slab = slot_ + warp * L::kSlabBytes;
+    Fp4Lane lanes[S::kUnits];
+#pragma unroll
+    for (int u = 0; u < S::kUnits; ++u) lanes[u].LoadShared(slab + u * kFp4UnitBytes, thread);
+#pragma unroll
+    for (int u = 0; u < S::kUnits; ++u) {
+      uint32_t a[kUnitSteps][4];
+      lanes[u].Unpack(a);
+      MultiplyRows<kWidth>(a, slot_ + mine + u * kUnitCols * 2, acc);
     }
   }
 
@@ -298,7 +322,7 @@ class RingConsumer {
   template <int kWidth>
   __device__ void MultiplyWide(int begin, int end, Sums<kWidth>* acc) {
     static_assert(S::kQuads <= 2);
-    constexpr int kMost = S::kFp8Units;
+    const int most = fp4_ ? S::kUnits : S::kFp8Units;
     int u = 0;  // within the slot
 #pragma unroll 1
     for (int unit = begin; unit < end; unit += S::kQuads == 2 ? 1 : 2) {
@@ -308,13 +332,13 @@ class RingConsumer {
       if (S::kQuads == 2) {
         Step<kWidth>(1, u, a[1], acc->value[S::kQuads - 1]);
       } else {
-        u = u + 1 == kMost ? 0 : u + 1;
+        u = u + 1 == most ? 0 : u + 1;
         if (unit + 1 < end) {
           if (u == 0) WaitNext();
           Step<kWidth>(0, u, a[1], acc->value[0]);
         }
       }
-      u = u + 1 == kMost ? 0 : u + 1;
+      u = u + 1 == most ? 0 : u + 1;
       WaitProducts<0>();
       if (u == 0) FreeHeld();
     }
@@ -338,9 +362,15 @@ class RingConsumer {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const int thread = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t slab = slot_ + ((warp / 4 * S::kQuads + quad) * 4 + warp % 4) * L::kSlabBytes;
-    Fp8Lane lane;
-    lane.LoadShared(slab + unit * kFp8UnitBytes, thread);
-    lane.Unpack(a);
+    if (fp4_) {
+      Fp4Lane lane;
+      lane.LoadShared(slab + unit * kFp4UnitBytes, thread);
+      lane.Unpack(a);
+    } else {
+      Fp8Lane lane;
+      lane.LoadShared(slab + unit * kFp8UnitBytes, thread);
+      lane.Unpack(a);
+    }
   }
 
   __device__ void WaitNext() {
@@ -363,6 +393,7 @@ class RingConsumer {
   RingPlace<S::kStages> next_, oldest_;
   uint32_t slot_ = 0;
   int held_ = 0, groups_ = 0;
+  bool fp4_ = false;
 };
 
 template <typename Op, typename S>

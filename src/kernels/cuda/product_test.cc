@@ -18,13 +18,22 @@ namespace {
 
 using tensor::Memory;
 
-class CudaProduct : public ::testing::Test {
+class CudaProduct : public ::testing::TestWithParam<Numerics> {
  protected:
   void SetUp() override {
     const Status status = cuda::DeviceStatus();
     if (!status.ok()) GTEST_SKIP() << status.message();
   }
 };
+
+// The bodies of the test that runs.
+const Ops& DeviceOps() { return cuda::CudaOps(CudaProduct::GetParam()); }
+
+std::string NameOf(const ::testing::TestParamInfo<Numerics>& info) {
+  return info.param == Numerics::kFast ? "Fast" : "Exact";
+}
+INSTANTIATE_TEST_SUITE_P(Numerics, CudaProduct,
+                         ::testing::Values(Numerics::kExact, Numerics::kFast), NameOf);
 
 // Device memory that holds a list.
 template <typename T>
@@ -68,7 +77,7 @@ class DeviceMatrix {
     if (m.scales == nullptr) return;
     const int64_t lines = m.format == WeightFormat::kFp8 ? (m.rows + 31) / 32 : m.rows;
     scales_ = Upload(m.scales, lines * (m.cols / 32));
-    const Ops& ops = cuda::CudaOps();
+    const Ops& ops = DeviceOps();
     packed_ = std::make_unique<OnDevice<uint8_t>>(
         std::vector<uint8_t>(static_cast<size_t>(ops.packed_bytes(m))));
     ops.pack({}, m, packed_->get());
@@ -168,7 +177,7 @@ LinearResult RunLinear(const Matrix& w, const std::vector<BF16>& x, int64_t rows
   const OnDevice<BF16> rounded{std::vector<BF16>(size)};
   const OnDevice<float> wide{std::vector<float>(size)};
   const Projection projections[] = {{w, rounded.get(), nullptr}, {w, nullptr, wide.get()}};
-  cuda::CudaOps().linear({{}, rows, w.cols, input.get(), projections});
+  DeviceOps().linear({{}, rows, w.cols, input.get(), projections});
   return {rounded.Read(), wide.Read()};
 }
 
@@ -180,7 +189,7 @@ std::vector<BF16> ReferenceLinear(const Matrix& w, const std::vector<BF16>& x, i
   return out;
 }
 
-TEST_F(CudaProduct, LinearIsCloseToTheReference) {
+TEST_P(CudaProduct, LinearIsCloseToTheReference) {
   for (const LinearShape& shape : kLinearShapes) {
     Random random(11);
     const TwinMatrix w(shape.format, shape.out, shape.in, &random);
@@ -196,7 +205,7 @@ TEST_F(CudaProduct, LinearIsCloseToTheReference) {
   }
 }
 
-TEST_F(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
+TEST_P(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
   for (const LinearShape& shape : kLinearShapes) {
     Random random(12);
     const TwinMatrix w(shape.format, shape.out, shape.in, &random);
@@ -204,7 +213,9 @@ TEST_F(CudaProduct, LinearGivesARowTheSameBitsAloneAndBesideAnyOthers) {
     for (const Form form : {Form::kPacked, Form::kStored}) {
       const LinearResult all = RunLinear(w.Device(form), x, 150);
       for (const int64_t row : {0, 1, 2, 5, 8, 9, 62, 65, 126, 128, 149}) {
-        const LinearResult alone = RunLinear(w.Device(form), RowOfList(x, row, shape.in), 1);
+        // With exact numerics, whatever the form.
+        const Form other = GetParam() == Numerics::kExact ? Form::kPacked : form;
+        const LinearResult alone = RunLinear(w.Device(other), RowOfList(x, row, shape.in), 1);
         EXPECT_TRUE(SameBits(alone.rounded, RowOfList(all.rounded, row, shape.out)))
             << static_cast<int>(shape.format) << ": " << shape.in << ", row " << row << ", form "
             << static_cast<int>(form);
@@ -227,7 +238,7 @@ std::vector<bool> WhereNaN(const std::vector<BF16>& x) {
   return out;
 }
 
-TEST_F(CudaProduct, NaNCodesAndNaNScalesMakeNaNOfTheirOutputsAlone) {
+TEST_P(CudaProduct, NaNCodesAndNaNScalesMakeNaNOfTheirOutputsAlone) {
   constexpr int64_t kOut = 100, kIn = 192, kGroups = kIn / 32;
   for (const WeightFormat format : {WeightFormat::kFp8, WeightFormat::kFp4}) {
     Random random(15);
@@ -271,11 +282,11 @@ std::vector<BF16> GroupedOnDevice(const GroupedShape& s, const Matrix& w,
                                   const std::vector<BF16>& x, int64_t rows) {
   const OnDevice<BF16> input(x);
   const OnDevice<BF16> out{std::vector<BF16>(static_cast<size_t>(rows * s.groups * s.out))};
-  RunGrouped(cuda::CudaOps(), {}, s, w, input.get(), rows, out.get());
+  RunGrouped(DeviceOps(), {}, s, w, input.get(), rows, out.get());
   return out.Read();
 }
 
-TEST_F(CudaProduct, GroupedLinearIsCloseAndInvariant) {
+TEST_P(CudaProduct, GroupedLinearIsCloseAndInvariant) {
   for (const GroupedShape& s :
        {GroupedShape{4, 96, 40}, GroupedShape{3, 2048, 64}, GroupedShape{2, 160, 96}}) {
     Random random(13);
@@ -383,7 +394,7 @@ std::vector<BF16> ExpertsOnDevice(const TwinExperts& layer, const Routed& routed
   p.chosen = chosen.get();
   p.weights = weights.get();
   p.out = out.get();
-  cuda::CudaOps().experts(p);
+  DeviceOps().experts(p);
   return out.Read();
 }
 
@@ -419,7 +430,9 @@ void CheckExperts(TwinExperts* layer, const std::string& name) {
         const std::vector<BF16> all = ExpertsOnDevice(*layer, routed, form);
         for (int64_t row = 0; row < rows; row += rows < 20 ? 1 : rows / 8) {
           if (row % 4 == 3) continue;
-          EXPECT_TRUE(SameBits(ExpertsOnDevice(*layer, OneRow(routed, row, layer->hidden), form),
+          // With exact numerics, whatever the form.
+          const Form other = CudaProduct::GetParam() == Numerics::kExact ? Form::kPacked : form;
+          EXPECT_TRUE(SameBits(ExpertsOnDevice(*layer, OneRow(routed, row, layer->hidden), other),
                                RowOfList(all, row, layer->hidden)))
               << name << " rows " << rows << " row " << row << (crowded ? " crowded" : "")
               << " form " << static_cast<int>(form);
@@ -429,7 +442,7 @@ void CheckExperts(TwinExperts* layer, const std::string& name) {
   }
 }
 
-TEST_F(CudaProduct, ExpertsAreCloseAndInvariant) {
+TEST_P(CudaProduct, ExpertsAreCloseAndInvariant) {
   TwinExperts fp4(WeightFormat::kFp4, WeightFormat::kFp8, 9, 192, 160);
   CheckExperts(&fp4, "fp4");
   TwinExperts large(WeightFormat::kFp4, WeightFormat::kFp8, 4, 640, 2304);
