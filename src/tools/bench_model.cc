@@ -94,6 +94,19 @@ struct Limits {
   }
 };
 
+// What the processor or the device that the model runs on can do.
+Limits LimitsOf(Session& session) {
+  const kernels::Ops& ops = *session.model->options().ops;
+  if (ops.gauges != nullptr) {
+    const tensor::Stream stream = session.model->stream();
+    return {session.config(), ops.gauges->copy_gb_s(stream), ops.gauges->bf16_gflop_s(stream)};
+  }
+  const bool fast = ops.numerics == kernels::Numerics::kFast;
+  const bench::Peaks peaks = bench::MeasurePeaks(*session.team);
+  return {session.config(), bench::ReadGauge(*session.team).GbPerSecond(),
+          peaks.Of(fast ? bench::PeakKind::kInt8 : bench::PeakKind::kBf16).gflop_s};
+}
+
 // Layers below the decoder for every row of the prompt, those above for the rows that replay keeps.
 bench::Cost PrefillCost(const checkpoint::Config& c, int64_t prompt, int64_t decoder_from) {
   bench::Cost cost = bench::HeadCost(c, 1);
@@ -142,10 +155,7 @@ Status AddFigures(Session& session, const model::Replay& replay, const BenchMode
 }  // namespace
 
 Status BenchModel(Session& session, const model::Replay& replay, const BenchModelOptions& options) {
-  const bool fast = session.model->options().ops->numerics == kernels::Numerics::kFast;
-  const bench::Peaks peaks = bench::MeasurePeaks(*session.team);
-  const Limits limits{session.config(), bench::ReadGauge(*session.team).GbPerSecond(),
-                      peaks.Of(fast ? bench::PeakKind::kInt8 : bench::PeakKind::kBf16).gflop_s};
+  const Limits limits = LimitsOf(session);
   std::vector<bench::ModelFigure> figures;
   for (const int64_t batch : options.batches) {
     TW_TRY(AddFigures(session, replay, options, batch, limits, &figures));
