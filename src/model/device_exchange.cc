@@ -56,16 +56,7 @@ Status ExpertParallel::ExchangeThere(int layer, const kernels::Ops& ops,
   if (layer == 0 || layer == cut_layer_) TW_TRY(AgreeOnRows(params.rows));
   if (most_rows_ == 0) return {};  // of all ranks: nobody waits
   const ExpertsParams host = device_.FetchChoices(ops, params);
-  const auto chosen = std::span(host.chosen, static_cast<size_t>(host.rows * host.topk));
-  const DispatchPlan plan =
-      parallel::PlanDispatch({host.rows, host.topk, chosen, group_->rank(), 0},
-                             tables_[static_cast<size_t>(layer)], placement_.shape);
-  Count(layer, host, plan);
-  if (capacity_ == 0) {
-    TW_TRY(SendCounts(layer, parallel::CountsOf(plan)));
-  } else {
-    TW_TRY(parallel::CheckCapacity(plan, capacity_));
-  }
+  TW_ASSIGN(const DispatchPlan plan, PlanRows(layer, host));
   TW_TRY(SendChoices(plan, host));
   TW_TRY(SendRowsThere(layer, plan, ops, params));
   RunReceivedThere(layer, ops, params);

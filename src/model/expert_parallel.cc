@@ -195,20 +195,24 @@ void ExpertParallel::RunShared(int layer, const kernels::Ops& ops, const Experts
   RunOn(layer, ops, shared);
 }
 
-Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
-  TW_CHECK(params.experts.size() == static_cast<size_t>(placement_.shape.experts));
-  if (layer == 0 || layer == cut_layer_) TW_TRY(AgreeOnRows(params.rows));
-  if (most_rows_ == 0) return {};  // of all ranks: nobody waits
+Result<DispatchPlan> ExpertParallel::PlanRows(int layer, const ExpertsParams& params) {
   const auto chosen = std::span(params.chosen, static_cast<size_t>(params.rows * params.topk));
-  const DispatchPlan plan =
-      parallel::PlanDispatch({params.rows, params.topk, chosen, group_->rank(), 0},
-                             tables_[static_cast<size_t>(layer)], placement_.shape);
+  DispatchPlan plan = parallel::PlanDispatch({params.rows, params.topk, chosen, group_->rank(), 0},
+                                             tables_[static_cast<size_t>(layer)], placement_.shape);
   Count(layer, params, plan);
   if (capacity_ == 0) {
     TW_TRY(SendCounts(layer, parallel::CountsOf(plan)));
   } else {
     TW_TRY(parallel::CheckCapacity(plan, capacity_));
   }
+  return plan;
+}
+
+Status ExpertParallel::Exchange(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
+  TW_CHECK(params.experts.size() == static_cast<size_t>(placement_.shape.experts));
+  if (layer == 0 || layer == cut_layer_) TW_TRY(AgreeOnRows(params.rows));
+  if (most_rows_ == 0) return {};  // of all ranks: nobody waits
+  TW_ASSIGN(const DispatchPlan plan, PlanRows(layer, params));
   TW_TRY(SendRows(layer, plan, ops, params));
   TW_TRY(ReadRows(tensor::RowBytes(params.quantise, params.hidden)));
   UnpackRows(params, plan, rows_, FirstOwnRow(in_counts_, group_->rank()), group_->rank(), &x_);

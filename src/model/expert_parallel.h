@@ -62,6 +62,8 @@ class ExpertParallel {
                  parallel::Placement placement);
   void MakeTables();
   void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
+  // Where rows go; ranks know of how many then.
+  Result<parallel::DispatchPlan> PlanRows(int layer, const kernels::ExpertsParams& params);
   Status Exchange(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   // device_exchange.cc: the same where rows stay on devices.
   Status ExchangeThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
