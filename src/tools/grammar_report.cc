@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "tools/bench_report.h"
+#include "tools/bench/report.h"
 #include "tools/grammar_bench.h"
 
 namespace thalweg::tools {

@@ -1,0 +1,330 @@
+#include "tools/bench/costs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+
+#include "base/machine.h"
+#include "base/rng.h"
+#include "checkpoint/checkpoint.h"
+#include "tools/bench/clock.h"
+#include "tools/bench/cost_fit.h"
+#include "tools/bench/shapes.h"
+#include "tools/bench/synthetic.h"
+#include "tools/generate.h"
+#include "tools/session.h"
+
+namespace thalweg::tools::bench {
+namespace {
+
+using base::Json;
+using checkpoint::Config;
+using kvpool::SequenceId;
+
+constexpr int64_t kWarmSteps = 2;
+constexpr int64_t kTailRows = 140;  // rows that compact replay runs through the decoder
+constexpr const char* kExperts = "experts";
+
+// Of one step.
+struct StepTimes {
+  std::map<std::string, double> ops;  // us, all layers together; "between": no op ran
+  double experts_us = 0;              // of the layers that count
+  double decoder_us = 0;              // of layers from the decoder's first on, and the head
+  double touched = 0;                 // experts of those layers, added up
+};
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// The least of some steps: other work on a machine only adds to a time.
+double LeastOf(const std::vector<StepTimes>& steps, const auto& of) {
+  double least = of(steps.front());
+  for (const StepTimes& step : steps) least = std::min(least, of(step));
+  return least;
+}
+
+StepTimes TimesOf(const OpTrace& trace, double seconds, int layers, int decoder) {
+  StepTimes times;
+  double in_ops = 0;
+  for (const auto& [key, s] : trace.seconds()) {
+    const auto& [layer, op] = key;
+    in_ops += s;
+    if (op == "head" || layer >= decoder) times.decoder_us += s * 1e6;
+    const bool counted = op == kExperts && layer < layers;
+    (counted ? times.experts_us : times.ops[op]) += s * 1e6;
+  }
+  for (int layer = 0; layer < layers; ++layer)
+    times.touched += static_cast<double>(trace.experts_read(layer));
+  times.ops["between"] = std::max(0.0, seconds - in_ops) * 1e6;
+  return times;
+}
+
+// One figure of dense work in a prompt's step: rows, sum of their positions, us.
+struct ChunkSample {
+  double rows = 0;
+  double positions = 0;
+  double us = 0;
+};
+
+class Measurement {
+ public:
+  Measurement(model::Model& model, OpTrace& trace, const CostsOptions& options)
+      : model_(model),
+        trace_(trace),
+        options_(options),
+        layers_(static_cast<int>(model.config().num_hidden_layers)),
+        encoder_(model.config().DecoderBegin()) {}
+
+  Status Run() {
+    for (const int64_t context : options_.contexts) {
+      for (const int64_t batch : options_.batches) TW_TRY(Decode(batch, context));
+    }
+    if (encoder_ == 0) return {};
+    const int64_t far = *std::max_element(options_.contexts.begin(), options_.contexts.end());
+    for (const int64_t rows : options_.chunks) {
+      for (const int64_t position : {int64_t{0}, far}) TW_TRY(Chunk(rows, position));
+    }
+    return Tail(far);
+  }
+
+  Json ToJson() const {
+    Json json = {{"format", "thalweg costs"}, {"version", 1}, {"source", options_.source}};
+    json["decode"] = {{"layers", layers_}, {"ops", Json::array()}};
+    for (const auto& [op, points] : ops_)
+      json["decode"]["ops"].push_back({{"op", op}, {"points", points}});
+    json["experts"] = ExpertsJson();
+    if (encoder_ > 0) json["prefill"] = PrefillJson();
+    return json;
+  }
+
+ private:
+  std::vector<int32_t> Tokens(int64_t count, int64_t step) const {
+    std::vector<int32_t> ids;
+    const auto most = static_cast<uint32_t>(
+        std::min(SyntheticTokens(model_.config()), model_.config().vocab_size / 2));
+    for (int64_t i = 0; i < count; ++i) {
+      const base::PhiloxCounter at = {static_cast<uint32_t>(i), static_cast<uint32_t>(step), 0, 0};
+      ids.push_back(static_cast<int32_t>(base::Philox4x32(at, {29, 0})[0] % most));
+    }
+    return ids;
+  }
+
+  Result<StepTimes> Time(const std::vector<model::Chunk>& chunks, int layers) {
+    model::StepOutput output;
+    trace_.Clear();
+    const auto begin = std::chrono::steady_clock::now();
+    TW_TRY(model_.Step(chunks, &output));
+    return TimesOf(trace_, SecondsSince(begin), layers, encoder_);
+  }
+
+  Status Decode(int64_t batch, int64_t context) {
+    std::vector<ScopedSequence> sequences;
+    for (int64_t i = 0; i < batch; ++i) {
+      TW_ASSIGN(const SequenceId id, OpenFilled(model_, context, kWarmSteps + options_.steps + 1));
+      sequences.push_back(ScopedSequence::Adopt(model_, id));
+    }
+    std::vector<StepTimes> steps;
+    for (int64_t step = 0; step < kWarmSteps + options_.steps; ++step) {
+      const std::vector<int32_t> tokens = Tokens(batch, step);
+      std::vector<model::Chunk> chunks;
+      for (size_t i = 0; i < sequences.size(); ++i)
+        chunks.push_back({.sequence = sequences[i].id(), .tokens = {&tokens[i], 1}});
+      TW_ASSIGN(StepTimes times, Time(chunks, layers_));
+      if (step >= kWarmSteps) steps.push_back(std::move(times));
+    }
+    AddOps(steps, static_cast<double>(batch), static_cast<double>(context));
+    AddExperts(steps, batch, layers_);
+    return {};
+  }
+
+  void AddOps(const std::vector<StepTimes>& steps, double rows, double context) {
+    for (const auto& one : steps.front().ops) {
+      const double us = LeastOf(steps, [&](const StepTimes& s) {
+        const auto at = s.ops.find(one.first);
+        return at == s.ops.end() ? 0 : at->second;
+      });
+      ops_[one.first].push_back({rows, context, us});
+    }
+  }
+
+  void AddExperts(const std::vector<StepTimes>& steps, int64_t rows, int layers) {
+    std::vector<double> all;
+    for (const StepTimes& step : steps) all.push_back(step.touched);
+    const double typical = Median(std::move(all)) / static_cast<double>(layers);
+    experts_.push_back({.touched = typical,
+                        .entries = static_cast<double>(rows * model_.config().num_experts_per_tok),
+                        .us = typical * LeastOf(steps, [](const StepTimes& s) {
+                                return s.experts_us / s.touched;
+                              })});
+  }
+
+  // Rows of one prompt; decoder_from counts from the first of them.
+  Result<std::vector<StepTimes>> Prompt(int64_t rows, int64_t position, int64_t decoder_from) {
+    std::vector<StepTimes> steps;
+    const int64_t times = std::max<int64_t>(3, options_.steps / 4);
+    for (int64_t i = 0; i <= times; ++i) {
+      TW_ASSIGN(const SequenceId id, OpenFilled(model_, position, rows + 1));
+      const ScopedSequence sequence = ScopedSequence::Adopt(model_, id);
+      const std::vector<int32_t> tokens = Tokens(rows, 5000 + i);
+      const model::Chunk chunk{
+          .sequence = id,
+          .tokens = tokens,
+          .decoder_from = position + decoder_from,
+          .logits = decoder_from < rows ? model::LogitRows::kLast : model::LogitRows::kNone};
+      TW_ASSIGN(StepTimes one, Time({chunk}, encoder_));
+      if (i > 0) steps.push_back(std::move(one));
+    }
+    return steps;
+  }
+
+  Status Chunk(int64_t rows, int64_t position) {
+    TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, rows));
+    const double dense = LeastOf(steps, [](const StepTimes& s) {
+      double sum = 0;
+      for (const auto& [op, us] : s.ops) sum += us;
+      return sum;
+    });
+    const auto n = static_cast<double>(rows), at = static_cast<double>(position);
+    chunks_.push_back({n, n * at + n * (n - 1) / 2, dense});
+    AddExperts(steps, rows, encoder_);
+    return {};
+  }
+
+  Status Tail(int64_t position) {
+    const int64_t rows = std::min(kTailRows, options_.chunks.back());
+    TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, 0));
+    tail_us_ = LeastOf(steps, [](const StepTimes& s) { return s.decoder_us; });
+    return {};
+  }
+
+  // The curve goes through what was measured, less what a call costs whatever it does.
+  Json ExpertsJson() const {
+    const ExpertFit fit = FitExperts(experts_);
+    Json points = Json::array();
+    for (const ExpertSample& s : experts_) {
+      points.push_back({s.entries / s.touched, std::max(0.0, s.us - fit.fixed_us) / s.touched});
+    }
+    return {{"fixed_us", fit.fixed_us}, {"points", points}};
+  }
+
+  Json PrefillJson() const {
+    std::vector<FitSample> samples;
+    for (const ChunkSample& c : chunks_) samples.push_back({{1, c.rows, c.positions}, c.us});
+    const std::array<double, 3> fit = FitPositive(samples);
+    return {{"layers", encoder_},
+            {"fixed_us", fit[0]},
+            {"row_us", std::max(fit[1], 1e-6)},
+            {"position_us", fit[2]},
+            {"tail_us", tail_us_}};
+  }
+
+  model::Model& model_;
+  OpTrace& trace_;
+  const CostsOptions& options_;
+  int layers_;
+  int encoder_;
+  std::map<std::string, std::vector<std::array<double, 3>>> ops_;
+  std::vector<ExpertSample> experts_;
+  std::vector<ChunkSample> chunks_;
+  double tail_us_ = 0;
+};
+
+}  // namespace
+
+int64_t CostsTokens(const CostsOptions& options) {
+  const int64_t batch = *std::max_element(options.batches.begin(), options.batches.end());
+  const int64_t context = *std::max_element(options.contexts.begin(), options.contexts.end());
+  const int64_t decode = batch * (context + kWarmSteps + options.steps + 64);
+  return std::max(decode, context + options.chunks.back() + 64);
+}
+
+namespace {
+
+constexpr int64_t kMostCostRows = 4096;
+constexpr int64_t kMostCostContext = 1 << 20;
+
+Result<CostsOptions> OptionsFrom(const base::OptionValues& values, const std::string& machine) {
+  CostsOptions options;
+  options.steps = values.Integer("tokens") > 64 ? 16 : values.Integer("tokens");
+  TW_ASSIGN(options.batches, ParseCounts(values.Text("batch"), "batch", kMostCostRows));
+  const std::string contexts = values.Has("contexts") ? values.Text("contexts") : "1024";
+  TW_ASSIGN(options.contexts, ParseCounts(contexts, "contexts", kMostCostContext));
+  const int64_t prompt = values.OptionalInteger("prompt").value_or(512);
+  options.chunks = {std::max<int64_t>(1, prompt / 8), std::max<int64_t>(1, prompt / 2), prompt};
+  options.source = machine;
+  return options;
+}
+
+std::string Machine(const kernels::Ops& ops, const base::ThreadTeam& team,
+                    const std::string& what) {
+  return fmt::format("{}; backend {}, {} threads", what, ops.name, team.size());
+}
+
+Result<Json> OfSynthetic(const base::OptionValues& values) {
+  TW_ASSIGN(const kernels::Ops* ops, OpsFrom(values));
+  const base::ThreadTeam team(static_cast<int>(values.Integer("threads")), PinningFrom(values));
+  team.PinCaller();
+  TW_ASSIGN(const SyntheticPlan plan,
+            PlanSynthetic(ReleasedConfig(), std::max<int64_t>(values.Integer("layers"), 2),
+                          values.Integer("experts"), base::FreeMemoryBytes() / 2));
+  const Config& c = plan.config;
+  TW_ASSIGN(const CostsOptions options,
+            OptionsFrom(values, Machine(*ops, team,
+                                        fmt::format("{} layers of released size, {} experts each",
+                                                    c.num_hidden_layers, c.n_routed_experts))));
+  OpTrace trace(*ops, c.vocab_size);
+  model::ModelOptions model_options;
+  model_options.ops = &trace.ops();
+  model_options.team = &team;
+  model_options.max_sequences = *std::max_element(options.batches.begin(), options.batches.end());
+  model_options.max_rows = std::max(model_options.max_sequences, options.chunks.back());
+  model_options.max_tokens = CostsTokens(options);
+  Memory memory;
+  model::Weights weights = MakeSyntheticWeights(c, *ops, {.team = &team}, &memory);
+  TW_ASSIGN(const std::unique_ptr<model::Model> model,
+            model::Model::FromWeights(c, std::move(weights), model_options));
+  return MeasureCosts(*model, trace, options);
+}
+
+Result<Json> OfCheckpoint(const base::OptionValues& values) {
+  TW_ASSIGN(SessionOptions session_options, SessionOptions::From(values));
+  TW_ASSIGN(const kernels::Ops* ops, OpsFrom(values));
+  TW_ASSIGN(const auto checkpoint, checkpoint::Checkpoint::Open(session_options.folder));
+  TW_ASSIGN(CostsOptions options, OptionsFrom(values, ""));
+  OpTrace trace(*ops, checkpoint.config().vocab_size);
+  session_options.ops = &trace.ops();
+  session_options.max_sequences = *std::max_element(options.batches.begin(), options.batches.end());
+  session_options.max_rows = std::max(session_options.max_sequences, options.chunks.back());
+  session_options.max_tokens = CostsTokens(options);
+  TW_ASSIGN(const Session session, OpenSession(session_options));
+  options.source = Machine(*ops, *session.team, session_options.folder.filename().string());
+  return MeasureCosts(*session.model, trace, options);
+}
+
+}  // namespace
+
+Result<Json> MeasureCosts(model::Model& model, OpTrace& trace, const CostsOptions& options) {
+  Measurement measurement(model, trace, options);
+  TW_TRY(measurement.Run());
+  return measurement.ToJson();
+}
+
+Status BenchCostsCommand(const base::OptionValues& values) {
+  TW_ASSIGN(const kernels::Ops* ops, OpsFrom(values));
+  if (!ops->memory->host) {
+    return base::Unsupported(
+        "bench costs times the ops of a host's backend; of a device, whole steps are known "
+        "(bench model), from which a file of costs is written by hand");
+  }
+  TW_ASSIGN(const Json json, values.Flag("synthetic") ? OfSynthetic(values) : OfCheckpoint(values));
+  fmt::print("{}\n", json.dump(1));
+  return {};
+}
+
+}  // namespace thalweg::tools::bench

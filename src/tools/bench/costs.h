@@ -1,0 +1,34 @@
+// `thalweg bench costs`: what the ops of a step cost here, as the file that `thalweg simulate`
+// reads (src/sim/costs.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/options.h"
+#include "base/status.h"
+#include "model/model.h"
+#include "tools/bench/trace.h"
+
+namespace thalweg::tools::bench {
+
+struct CostsOptions {
+  std::string source = {};                        // for people: machine and options
+  std::vector<int64_t> batches = {1, 4, 16, 64};  // rows of decode steps
+  std::vector<int64_t> contexts = {1024};         // cached tokens before them
+  std::vector<int64_t> chunks = {64, 256, 512};   // rows of steps of prompts, ascending
+  int64_t steps = 16;                             // of each; the fastest counts
+};
+
+// Room that a model needs for them.
+int64_t CostsTokens(const CostsOptions& options);
+
+// Times decode steps for every batch and context, and steps of prompts through the encoder layers
+// at position 0 and behind the longest context. `model` runs the ops of `trace`.
+Result<base::Json> MeasureCosts(model::Model& model, OpTrace& trace, const CostsOptions& options);
+
+Status BenchCostsCommand(const base::OptionValues& values);
+
+}  // namespace thalweg::tools::bench
