@@ -8,8 +8,8 @@
 #include "base/mapped_file.h"
 #include "tools/command.h"
 #include "tools/constraint_options.h"
-#include "tools/grammar_bench.h"
-#include "tools/grammar_check.h"
+#include "tools/grammar/bench.h"
+#include "tools/grammar/check.h"
 
 namespace thalweg::tools {
 namespace {

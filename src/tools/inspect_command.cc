@@ -3,9 +3,9 @@
 
 #include "base/mapped_file.h"
 #include "tools/command.h"
-#include "tools/inspect.h"
-#include "tools/inspect_experts.h"
-#include "tools/inspect_kernels.h"
+#include "tools/inspect/experts.h"
+#include "tools/inspect/inspect.h"
+#include "tools/inspect/kernels.h"
 #include "tools/synth.h"
 
 namespace thalweg::tools {

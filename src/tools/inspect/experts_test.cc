@@ -1,6 +1,6 @@
 // `inspect experts` shows from a file of counts how uneven ranks are and how even they could be;
 // what it writes for plots holds every rank of every layer.
-#include "tools/inspect_experts.h"
+#include "tools/inspect/experts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tools/grammar_feed.h"
+#include "tools/grammar/feed.h"
 
 #include <fmt/format.h>
 

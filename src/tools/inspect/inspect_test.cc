@@ -1,6 +1,6 @@
 // Property: inspect says of the released config what is published of the release, in tables and in
 // JSON, and its check passes on whole checkpoints and prints nothing on a broken one.
-#include "tools/inspect.h"
+#include "tools/inspect/inspect.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

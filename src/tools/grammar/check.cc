@@ -1,4 +1,4 @@
-#include "tools/grammar_check.h"
+#include "tools/grammar/check.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "engine/constraints.h"
 #include "grammar/matcher.h"
-#include "tools/grammar_feed.h"
+#include "tools/grammar/feed.h"
 
 namespace thalweg::tools {
 namespace {

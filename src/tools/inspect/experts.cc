@@ -1,4 +1,4 @@
-#include "tools/inspect_experts.h"
+#include "tools/inspect/experts.h"
 
 #include <fmt/format.h>
 

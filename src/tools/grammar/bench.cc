@@ -1,4 +1,4 @@
-#include "tools/grammar_bench.h"
+#include "tools/grammar/bench.h"
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -10,7 +10,7 @@
 #include "base/mapped_file.h"
 #include "grammar/matcher.h"
 #include "text/python_json.h"
-#include "tools/grammar_feed.h"
+#include "tools/grammar/feed.h"
 #include "tools/progress.h"
 
 namespace thalweg::tools {

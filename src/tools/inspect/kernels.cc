@@ -1,4 +1,4 @@
-#include "tools/inspect_kernels.h"
+#include "tools/inspect/kernels.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

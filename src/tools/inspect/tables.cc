@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tools/inspect_report.h"
+#include "tools/inspect/report.h"
 
 namespace thalweg::tools {
 namespace {

@@ -1,10 +1,10 @@
-#include "tools/inspect.h"
+#include "tools/inspect/inspect.h"
 
 #include "checkpoint/expected.h"
 #include "checkpoint/token_map.h"
 #include "kernels/backends.h"
 #include "model/packing.h"
-#include "tools/inspect_report.h"
+#include "tools/inspect/report.h"
 
 namespace thalweg::tools {
 namespace {

@@ -1,5 +1,6 @@
 #include "base/json.h"
-#include "tools/inspect_report.h"
+
+#include "tools/inspect/report.h"
 
 namespace thalweg::tools {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/grammar_vocabulary.h"
+#include "tools/grammar/vocabulary.h"
 
 #include <utility>
 

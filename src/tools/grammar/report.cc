@@ -1,10 +1,11 @@
 // What thalweg grammar bench says, for programs and for people.
+#include "tools/bench/report.h"
+
 #include <fmt/format.h>
 
 #include <numeric>
 
-#include "tools/bench/report.h"
-#include "tools/grammar_bench.h"
+#include "tools/grammar/bench.h"
 
 namespace thalweg::tools {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/json.h"
 #include "base/status.h"
-#include "tools/grammar_vocabulary.h"
+#include "tools/grammar/vocabulary.h"
 
 namespace thalweg::tools {
 
