@@ -4,11 +4,15 @@
 # that are run (thalweg and the device tests; bin/ below it is looked into too).
 #
 # It verifies both golden folders, runs the device tests, benches layers of released size and a
-# served model, and prints one table at the end: 9 minutes at most. With --sanitize it runs the
-# kernel tests under compute-sanitizer (memcheck, racecheck, synccheck, initcheck) in place of all
-# that. FILTER is handed to GoogleTest then, LIMIT is the seconds that one program may take.
+# served model, and prints one table at the end. A program may take LIMIT seconds (180), all
+# together TOTAL (500, without the build): what would begin later is reported as not run.
+#
+# With --sanitize it runs the kernel tests under compute-sanitizer in place of all that, every tool
+# over every program at the same time, each in SHARDS processes, of LIMIT seconds at most. A line of
+# the table is a tool and a program. TOOLS, PROGRAMS and FILTER (of GoogleTest, for all programs)
+# choose less; LOGS is a folder for what the tools printed.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 2
 
 sanitize=no
 if [ "${1:-}" = --sanitize ]; then
@@ -16,6 +20,7 @@ if [ "${1:-}" = --sanitize ]; then
   shift
 fi
 limit=${LIMIT:-180}
+total=${TOTAL:-500}
 rows=()
 failed=0
 
@@ -27,6 +32,7 @@ build() {
 if [ $# -eq 0 ]; then
   build
   folder=build-gpu
+  SECONDS=0
 else
   folder=$1
 fi
@@ -38,9 +44,15 @@ program() {
 
 # row NAME RESULT WHAT
 row() {
-  rows+=("$(printf '%-28s %-8s %s' "$1" "$2" "$3")")
+  rows+=("$(printf '%-30s %-8s %s' "$1" "$2" "$3")")
   [ "$2" = fails ] && failed=1
   return 0
+}
+
+# left: seconds that the next program may take.
+left() {
+  local seconds=$((total - SECONDS))
+  echo $((seconds < limit ? seconds : limit))
 }
 
 # check NAME LINE COMMAND...: runs it, and notes the last line of its output that LINE matches.
@@ -51,9 +63,13 @@ check() {
     row "$name" "-" "the program is not there"
     return
   fi
+  if [ "$(left)" -le 0 ]; then
+    row "$name" fails "not run: the $total seconds are over"
+    return
+  fi
   log=$(mktemp)
   begin=$SECONDS
-  timeout "$limit" "$@" > "$log" 2>&1
+  timeout "$(left)" "$@" > "$log" 2>&1
   status=$?
   [ $status -eq 0 ] || result=fails
   if [ "$result" = fails ]; then tail -n 15 "$log"; fi
@@ -65,29 +81,97 @@ check() {
 bench() {
   local name=$1 status
   shift
+  if [ "$(left)" -le 0 ]; then
+    row "$name" fails "not run: the $total seconds are over"
+    return
+  fi
   echo "== $name"
-  timeout "$limit" "$@"
+  timeout "$(left)" "$@"
   status=$?
   if [ $status -eq 0 ]; then row "$name" ok "above"; else row "$name" fails "exit status $status"; fi
 }
 
 table() {
-  printf '\n%-28s %-8s %s\n' check result what
+  printf '\n%-30s %-8s %s\n' check result what
   printf '%s\n' "${rows[@]}"
   exit $failed
 }
 
 kernel_tests=(kernels_device_test cuda_product_test)
-if [ $sanitize = yes ]; then
-  for tool in memcheck racecheck synccheck initcheck; do
-    for test in "${kernel_tests[@]}"; do
-      path=$(program "$test")
-      check "$tool $test" 'ERROR SUMMARY|RACECHECK SUMMARY|tests? ran' ${path:+compute-sanitizer --tool "$tool" --error-exitcode 9 \
-        "$path" --gtest_filter="${FILTER:-*}"}
+
+# What the tools see of a program: every kernel body, by shapes that take them seconds.
+declare -A watched=(
+  [kernels_device_test]='-*Times*:RowOps.A*:Backends.*:VectorMath.*'
+  [cuda_product_test]='*Small*'
+)
+
+# watch TOOL PROGRAM SHARD: one process under a tool; its output goes to a log, and its exit status
+# and seconds to a file beside that. Tools that follow barriers are told how many a block has at
+# most: their own count is too low where barriers are an array.
+watch() {
+  local tool=$1 test=$2 shard=$3 begin=$SECONDS options=() path
+  path=$(program "$test")
+  case $tool in racecheck | synccheck) options=(--num-cuda-barriers 128) ;; esac
+  GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard timeout -k 5 "$limit" \
+    "$sanitizer" --tool "$tool" --error-exitcode 9 --launch-timeout 120 --port "$port" \
+    "${options[@]}" "$path" --gtest_filter="${FILTER:-${watched[$test]}}" \
+    > "$logs/$tool-$test-$shard.log" 2>&1
+  echo "$? $((SECONDS - begin))" > "$logs/$tool-$test-$shard.status"
+}
+
+# sum PATTERN FILE...: of the first number behind PATTERN in every line that has it.
+sum() {
+  local pattern=$1
+  shift
+  cat "$@" | grep -oE "${pattern}[0-9]+" | grep -oE '[0-9]+$' | awk '{ n += $1 } END { print n + 0 }'
+}
+
+# watched_row TOOL PROGRAM: its line of the table, and what was found.
+watched_row() {
+  local tool=$1 test=$2 result=ok what found passed seconds
+  local all=("$logs/$tool-$test"-*.log)
+  found=$(sum '(ERROR|RACECHECK) SUMMARY: ' "${all[@]}")
+  passed=$(sum '  PASSED  \] ' "${all[@]}")
+  seconds=$(cat "$logs/$tool-$test"-*.status | sort -k 2n | tail -n 1 | cut -d' ' -f2)
+  what="$passed tests, $found findings ($seconds s)"
+  if grep -q '^124 ' "$logs/$tool-$test"-*.status; then
+    result=fails what="$what, out of time in$(grep -h 'RUN ' "${all[@]}" | tail -n 1 | cut -c13-)"
+  elif grep -qv '^0 ' "$logs/$tool-$test"-*.status || [ "$found" != 0 ] || [ "$passed" = 0 ]; then
+    result=fails
+  fi
+  if [ $result = fails ]; then
+    grep -hE '^=+ (Error|Warning|Invalid|Uninit|Barrier|Program|.*(Read|Write) access)|FAILED  ' "${all[@]}" |
+      sort | uniq -c | sort -rn | cut -c1-300 | head -n 20
+  fi
+  row "$tool $test" $result "$what"
+}
+
+sanitize() {
+  local tool test shard
+  sanitizer=$(command -v compute-sanitizer || echo "${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer")
+  [ -x "$sanitizer" ] || { echo "gpu_check: no compute-sanitizer, neither on PATH nor at $sanitizer" >&2; exit 2; }
+  logs=${LOGS:-$(mktemp -d)}
+  mkdir -p "$logs"
+  shards=${SHARDS:-$(($(nproc) < 16 ? 1 : 2))}
+  port=50000
+  read -ra tools <<< "${TOOLS:-memcheck racecheck synccheck initcheck}"
+  read -ra tests <<< "${PROGRAMS:-${kernel_tests[*]}}"
+  for test in "${tests[@]}"; do
+    [ -n "$(program "$test")" ] || { echo "gpu_check: no $test below $folder" >&2; exit 2; }
+    for tool in "${tools[@]}"; do
+      for ((shard = 0; shard < shards; ++shard)); do
+        watch "$tool" "$test" "$shard" &
+        port=$((port + 20))
+      done
     done
   done
+  wait
+  for tool in "${tools[@]}"; do
+    for test in "${tests[@]}"; do watched_row "$tool" "$test"; done
+  done
   table
-fi
+}
+if [ $sanitize = yes ]; then sanitize; fi
 
 export THALWEG_NANO_DIR=${THALWEG_NANO_DIR:-$PWD/models/nano}
 thalweg=$(program thalweg)
