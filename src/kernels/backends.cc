@@ -66,8 +66,11 @@ Result<const Ops*> DeviceBackend(Numerics /*numerics*/) {
 std::vector<CpuTarget> CpuTargets() {
   std::vector<CpuTarget> targets;
   for (const cpu::TargetRow& row : cpu::TargetTable()) {
-    targets.push_back(
-        {row.name, row.supported(), &row.ops(Numerics::kExact), &row.ops(Numerics::kFast)});
+    targets.push_back({.name = row.name, .supported = row.supported()});
+    if (!targets.back().supported) continue;
+    // The code that makes a table is compiled for the target, too.
+    targets.back().ops = &row.ops(Numerics::kExact);
+    targets.back().fast = &row.ops(Numerics::kFast);
   }
   return targets;
 }

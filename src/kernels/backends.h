@@ -23,8 +23,8 @@ struct BackendInfo {
 struct CpuTarget {
   std::string_view name;      // "generic", "avx2", "avx512", ...
   bool supported = false;     // by the processor that runs this
-  const Ops* ops = nullptr;   // exact numerics
-  const Ops* fast = nullptr;  // fast numerics
+  const Ops* ops = nullptr;   // exact numerics; null where it is not supported
+  const Ops* fast = nullptr;  // fast numerics; likewise
 };
 
 // Every backend of this build, with the target that CpuOps() chose.

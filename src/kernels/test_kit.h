@@ -87,8 +87,9 @@ const Ops* DeviceOps();
 // The plainest table of this processor that must give the same bits as `ops`.
 inline const Ops& PlainestLike(const Ops& ops) {
   for (const CpuTarget& target : CpuTargets()) {
+    if (!target.supported) continue;
     const Ops& plain = ops.numerics == Numerics::kExact ? *target.ops : *target.fast;
-    if (target.supported && plain.sums == ops.sums) return plain;
+    if (plain.sums == ops.sums) return plain;
   }
   return ops;
 }

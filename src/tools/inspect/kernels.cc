@@ -79,9 +79,11 @@ struct Body {
 };
 
 // Who wrote a body shows in the table itself: a target that has none of its own for an op names the
-// reference's, and an op without products has one body for both numerics.
+// reference's, and an op without products has one body for both numerics. Another processor's table
+// is not asked.
 template <typename Entry>
 Body BodyOf(std::string_view op, const CpuTarget& target, Entry entry) {
+  if (!target.supported) return {op, "-", "-"};
   const auto plain = kernels::ReferenceOps().*entry;
   const auto exact = target.ops->*entry;
   const auto fast = target.fast->*entry;
