@@ -106,7 +106,7 @@ Status AddContext(const EngineOptions& options, comm::Communicator* group, RankM
   model->context_ranks = own.size;
   if (group->rank() == 0) spdlog::info("{}", mesh.Describe());
   if (own.size == 1) return {};
-  TW_ASSIGN(rank->context, model::ContextParallel::Make(group, own));
+  TW_ASSIGN(rank->context, model::ContextParallel::Make(group, own, {}, rank->devices.get()));
   model->context_parallel = rank->context.get();
   return {};
 }
@@ -192,7 +192,8 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
   TW_TRY(rank.executor->SetDrafts(drafts));
   if (!model.experts_move) return rank;
   TW_ASSIGN(rank.moves,
-            model::ExpertMoves::Make(group, rank.experts.get(), &rank.executor->model()));
+            model::ExpertMoves::Make(group, rank.experts.get(), &rank.executor->model(),
+                                     rank.devices.get()));
   return rank;
 }
 

@@ -36,7 +36,7 @@ struct PoolSize {
   // One more sequence with a block of its own, always open, for rows that fill up a step of a
   // device: nobody reads what they leave.
   bool padding = false;
-  // Of host memory: sequences and blocks of other ranks, whose rows this one helps to compute.
+  // Sequences and blocks of other ranks, whose rows this one helps to compute; not with padding.
   int64_t foreign_sequences = 0;
   int64_t foreign_blocks = 0;  // numbers behind the own ones
   // Where rows live, and the queue in whose order they are copied.
@@ -70,8 +70,8 @@ class Pool {
   // Changes whenever the sequence does: begun, longer or shorter.
   int64_t version(SequenceId id) const { return slot(id).version; }
   std::span<const int32_t> BlocksOf(SequenceId id) const { return slot(id).blocks; }
-  // The bounded state of a sequence, and all rows of a block, as bytes: Geometry::SlotBytes of
-  // them, and BlockBytes. Host memory.
+  // The bounded state of a sequence, and all rows of a block, as bytes in host memory, wherever the
+  // rows live: Geometry::SlotBytes of them, and BlockBytes.
   void ReadState(SequenceId id, std::span<std::byte> to);
   void WriteState(SequenceId id, std::span<const std::byte> from);
   void ReadBlock(int32_t block, std::span<std::byte> to);

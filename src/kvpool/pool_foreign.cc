@@ -9,23 +9,29 @@ namespace {
 
 using Parts = std::vector<std::span<std::byte>>;
 
-void ReadParts(const Parts& parts, std::span<std::byte> to) {
+// Parts of the pool's memory, one behind the other; the answer is what is left of `to`.
+std::span<std::byte> ReadParts(const tensor::Memory& memory, const tensor::Stream& stream,
+                               const Parts& parts, std::span<std::byte> to) {
   for (const std::span<std::byte> part : parts) {
-    std::copy(part.begin(), part.end(), to.begin());
+    TW_CHECK_LE(part.size(), to.size());
+    memory.download(stream, to.data(), part.data(), static_cast<int64_t>(part.size()));
     to = to.subspan(part.size());
   }
-  TW_CHECK(to.empty());
+  return to;
 }
 
-void WriteParts(const Parts& parts, std::span<const std::byte> from) {
+std::span<const std::byte> WriteParts(const tensor::Memory& memory, const tensor::Stream& stream,
+                                      const Parts& parts, std::span<const std::byte> from) {
   for (const std::span<std::byte> part : parts) {
-    std::copy_n(from.begin(), part.size(), part.begin());
+    TW_CHECK_LE(part.size(), from.size());
+    memory.upload(stream, part.data(), from.data(), static_cast<int64_t>(part.size()));
     from = from.subspan(part.size());
   }
-  TW_CHECK(from.empty());
+  return from;
 }
 
 }  // namespace
+
 void Pool::Restart(SequenceId id, const Beginning& beginning) {
   Slot& s = slot(id);
   s.blocks.clear();
@@ -33,20 +39,27 @@ void Pool::Restart(SequenceId id, const Beginning& beginning) {
   Begin(id, beginning);
 }
 
-// Rings, half groups, history: one behind the other.
+// Rings and half groups; the history, which is the host's, comes behind them.
 std::vector<std::span<std::byte>> Pool::StateOf(SequenceId id) {
   Slot& s = slot(id);
   std::vector<std::span<std::byte>> parts;
   for (tensor::Buffer* buffer : {&s.rings, &s.pending})
     parts.emplace_back(buffer->data(), static_cast<size_t>(buffer->bytes()));
-  parts.push_back(std::as_writable_bytes(std::span(s.history)));
   return parts;
 }
 
-void Pool::ReadState(SequenceId id, std::span<std::byte> to) { ReadParts(StateOf(id), to); }
+void Pool::ReadState(SequenceId id, std::span<std::byte> to) {
+  const auto rest = ReadParts(*memory_, stream_, StateOf(id), to);
+  const auto history = std::as_bytes(std::span(slot(id).history));
+  TW_CHECK_EQ(rest.size(), history.size());
+  std::copy(history.begin(), history.end(), rest.begin());
+}
 
 void Pool::WriteState(SequenceId id, std::span<const std::byte> from) {
-  WriteParts(StateOf(id), from);
+  const auto rest = WriteParts(*memory_, stream_, StateOf(id), from);
+  const auto history = std::as_writable_bytes(std::span(slot(id).history));
+  TW_CHECK_EQ(rest.size(), history.size());
+  std::copy(rest.begin(), rest.end(), history.begin());
 }
 
 // Rows of a block in every owner's memory: main rows, then index keys.
@@ -64,10 +77,12 @@ std::vector<std::span<std::byte>> Pool::PartsOf(int32_t block) {
   return parts;
 }
 
-void Pool::ReadBlock(int32_t block, std::span<std::byte> to) { ReadParts(PartsOf(block), to); }
+void Pool::ReadBlock(int32_t block, std::span<std::byte> to) {
+  TW_CHECK(ReadParts(*memory_, stream_, PartsOf(block), to).empty());
+}
 
 void Pool::WriteBlock(int32_t block, std::span<const std::byte> from) {
-  WriteParts(PartsOf(block), from);
+  TW_CHECK(WriteParts(*memory_, stream_, PartsOf(block), from).empty());
 }
 
 }  // namespace thalweg::kvpool

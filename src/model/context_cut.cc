@@ -2,7 +2,6 @@
 // with the last ranks: they are shared out anew, in equal parts, and their residual state with
 // them.
 #include <algorithm>
-#include <cstring>
 
 #include "model/context_step.h"
 #include "model/run.h"
@@ -14,10 +13,10 @@ Piece Common(const Piece& a, const Piece& b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }
 
-// The residual state of rows, as bytes.
+// The residual state of rows, one part of a row behind the other.
 class RowState {
  public:
-  explicit RowState(const Run& run) {
+  RowState(const Run& run, RowCopies* copies) : copies_(*copies) {
     run.ws.EachResidual(run.config(), [this](int64_t width, auto* data) {
       const auto bytes = width * static_cast<int64_t>(sizeof(*data));
       parts_.push_back({reinterpret_cast<std::byte*>(data), bytes});
@@ -25,17 +24,24 @@ class RowState {
     });
   }
   int64_t bytes() const { return bytes_; }
-  void Read(int64_t row, std::byte* to) const {
+  // Both answer with what lies behind the row.
+  std::byte* Read(int64_t row, std::byte* to) const {
     for (const Part& part : parts_) {
-      std::memcpy(to, part.data + row * part.bytes, static_cast<size_t>(part.bytes));
+      copies_.Add(to, part.data + row * part.bytes, part.bytes);
       to += part.bytes;
     }
+    return to;
   }
-  void Write(int64_t row, const std::byte* from) const {
+  const std::byte* Write(int64_t row, const std::byte* from) const {
     for (const Part& part : parts_) {
-      std::memcpy(part.data + row * part.bytes, from, static_cast<size_t>(part.bytes));
+      copies_.Add(part.data + row * part.bytes, from, part.bytes);
       from += part.bytes;
     }
+    return from;
+  }
+  std::byte* Take(const std::byte* from, std::byte* to) const {
+    copies_.Add(to, from, bytes_);
+    return to + bytes_;
   }
 
  private:
@@ -43,6 +49,7 @@ class RowState {
     std::byte* data;
     int64_t bytes;
   };
+  RowCopies& copies_;
   std::vector<Part> parts_;
   int64_t bytes_ = 0;
 };
@@ -84,45 +91,62 @@ std::vector<std::vector<Piece>> ContextStep::CutAnew(const Run& run) const {
 
 // Rows go where they are run from now on.
 void ContextStep::SendRows(Run& run, const std::vector<std::vector<Piece>>& pieces) {
-  const RowState state(run);
+  const RowState state(run, &copying());
+  RowTransfer& rest = group_->rest_;
   const auto me = static_cast<size_t>(place_);
   for (int k = 0; k < size(); ++k) {
     const auto at = static_cast<size_t>(k);
     if (k == place_) continue;
-    std::vector<std::byte>& out = heads_.out(k);
-    out.clear();
-    int64_t expected = 0;
+    int64_t expected = 0, leaving = 0;
     for (size_t i = 0; i < sequences_.size(); ++i) {
       const SharedSequence& q = sequences_[i];
       expected += Common(q.pieces[at], pieces[i][me]).rows();
-      const Piece rows = Common(q.pieces[me], pieces[i][at]);
-      for (int64_t p = rows.begin; p < rows.end; ++p) {
-        out.resize(out.size() + static_cast<size_t>(state.bytes()));
-        state.Read(q.first_row + p - q.pieces[me].begin,
-                   out.data() + out.size() - static_cast<size_t>(state.bytes()));
-      }
+      leaving += Common(q.pieces[me], pieces[i][at]).rows();
     }
-    heads_.Expect(k, expected * state.bytes());
+    rest.Expect(k, expected * state.bytes());
+    std::byte* out = rest.Out(k, leaving * state.bytes());
+    for (size_t i = 0; i < sequences_.size(); ++i) {
+      const SharedSequence& q = sequences_[i];
+      const Piece rows = Common(q.pieces[me], pieces[i][at]);
+      for (int64_t p = rows.begin; p < rows.end; ++p)
+        out = state.Read(q.first_row + p - q.pieces[me].begin, out);
+    }
   }
-  Note(heads_.Begin());
-  if (ok()) Note(heads_.FinishEarlier());
-  if (ok()) Note(heads_.FinishLater());
-  group_->counts_.bytes += heads_.bytes_out();
+  copying().Copy(run);
+  Note(rest.Exchange());
+  group_->counts_.bytes += rest.bytes_out();
+}
+
+namespace {
+
+// Rows of a chunk in front of those that the decoder runs.
+int64_t SkippedRows(const SequenceRows& s) {
+  return std::clamp<int64_t>(s.decoder_from - s.start, 0, s.rows);
+}
+
+}  // namespace
+
+// That this rank runs from now on.
+int64_t ContextStep::RowsBehind(const Run& run,
+                                const std::vector<std::vector<Piece>>& pieces) const {
+  int64_t rows = 0;
+  for (const SequenceRows& s : run.batch.sequences)
+    if (s.shared < 0) rows += s.rows - SkippedRows(s);
+  for (const std::vector<Piece>& of_sequence : pieces)
+    rows += of_sequence[static_cast<size_t>(place_)].rows();
+  return rows;
 }
 
 // The batch of what this rank runs from now on, and the state of its rows one behind the other.
 Batch ContextStep::TakeRows(Run& run, const std::vector<std::vector<Piece>>& pieces,
-                            std::vector<std::byte>* stage) {
-  const RowState state(run);
+                            std::byte* stage) {
+  const RowState state(run, &copying());
   Batch next;
-  const auto room = [&] {
-    stage->resize(stage->size() + static_cast<size_t>(state.bytes()));
-    return stage->data() + stage->size() - static_cast<size_t>(state.bytes());
-  };
   for (SequenceRows s : run.batch.sequences) {
     if (s.shared >= 0) continue;
-    const int64_t skipped = std::clamp<int64_t>(s.decoder_from - s.start, 0, s.rows);
-    for (int64_t r = s.first_row + skipped; r < s.first_row + s.rows; ++r) state.Read(r, room());
+    const int64_t skipped = SkippedRows(s);
+    for (int64_t r = s.first_row + skipped; r < s.first_row + s.rows; ++r)
+      stage = state.Read(r, stage);
     const auto first = static_cast<size_t>(s.first_row + skipped);
     const auto count = static_cast<size_t>(s.rows - skipped);
     s.start += skipped;
@@ -130,29 +154,31 @@ Batch ContextStep::TakeRows(Run& run, const std::vector<std::vector<Piece>>& pie
                 std::span(run.batch.image).subspan(first, count));
   }
   std::vector<const std::byte*> from;
-  for (int k = 0; k < size(); ++k) from.push_back(heads_.in(k).data());
+  for (int k = 0; k < size(); ++k) from.push_back(group_->rest_.in(k));
   for (size_t i = 0; i < sequences_.size(); ++i)
-    TakePiece(state, i, pieces[i][static_cast<size_t>(place_)], room, &from, &next);
+    stage = TakePiece(state, i, pieces[i][static_cast<size_t>(place_)], stage, &from, &next);
+  copying().Copy(run);
   return next;
 }
 
-template <typename State, typename Room>
-void ContextStep::TakePiece(const State& state, size_t i, const Piece& piece, const Room& room,
-                            std::vector<const std::byte*>* from, Batch* next) {
+template <typename State>
+std::byte* ContextStep::TakePiece(const State& state, size_t i, const Piece& piece,
+                                  std::byte* stage, std::vector<const std::byte*>* from,
+                                  Batch* next) {
   SharedSequence& q = sequences_[i];
-  const auto bytes = static_cast<size_t>(state.bytes());
   for (size_t k = 0; k < q.pieces.size(); ++k) {
     const Piece rows = Common(q.pieces[k], piece);
     for (int64_t p = rows.begin; p < rows.end; ++p) {
       if (k == static_cast<size_t>(place_)) {
-        state.Read(q.first_row + p - q.pieces[k].begin, room());
+        stage = state.Read(q.first_row + p - q.pieces[k].begin, stage);
       } else {
-        std::memcpy(room(), (*from)[k], bytes);
-        (*from)[k] += bytes;
+        stage = state.Take((*from)[k], stage);
+        (*from)[k] += state.bytes();
       }
     }
   }
   if (!piece.empty()) AppendPiece(i, piece, next);
+  return stage;
 }
 
 bool ContextStep::Cut(Run& run) {
@@ -161,10 +187,13 @@ bool ContextStep::Cut(Run& run) {
   if (pieces.empty()) return false;
   SendRows(run, pieces);
   if (!ok()) return false;
-  std::vector<std::byte> stage;
-  Batch next = TakeRows(run, pieces, &stage);
-  const RowState state(run);
-  for (int64_t r = 0; r < next.rows(); ++r) state.Write(r, stage.data() + r * state.bytes());
+  const RowState state(run, &copying());
+  const int64_t bytes = RowsBehind(run, pieces) * state.bytes();
+  if (group_->stage_.bytes() < bytes) group_->stage_ = tensor::Buffer(bytes, run.memory());
+  Batch next = TakeRows(run, pieces, group_->stage_.data());
+  const std::byte* row = group_->stage_.data();
+  for (int64_t r = 0; r < next.rows(); ++r) row = state.Write(r, row);
+  copying().Copy(run);
   next.SetAngles(run.parts.frequencies);
   run.batch = std::move(next);
   for (size_t i = 0; i < sequences_.size(); ++i) {

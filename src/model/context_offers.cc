@@ -145,8 +145,6 @@ Status ContextStep::ExchangeOffers(Run& run, std::span<const Chunk> chunks,
   std::vector<std::byte> body;
   if (!own.empty()) parallel::EncodeOffer(own, &body);
   TW_TRY(Spread(body));
-  TW_TRY(heads_.FinishEarlier());
-  TW_TRY(heads_.FinishLater());
   group_->counts_.bytes += heads_.bytes_out();
   for (int k = 0; k < size(); ++k)
     if (k != place_ && !heads_.in(k).empty()) TW_TRY(ReadOffers(run, hellos, k, heads_.in(k)));
@@ -167,9 +165,7 @@ Status ContextStep::Spread(const std::vector<std::byte>& body) {
     if (gives[static_cast<size_t>(place_)]) heads_.out(k).assign(bytes.begin(), bytes.end());
     if (gives[static_cast<size_t>(k)]) heads_.Expect(k, sizeof(int64_t));
   }
-  TW_TRY(heads_.Begin());
-  TW_TRY(heads_.FinishEarlier());
-  TW_TRY(heads_.FinishLater());
+  TW_TRY(heads_.Exchange());
   for (int k = 0; k < size(); ++k) {
     if (k == place_) continue;
     heads_.out(k) = body;
@@ -180,7 +176,7 @@ Status ContextStep::Spread(const std::vector<std::byte>& body) {
       return base::Internal(fmt::format("place {} offers {} bytes", k, expected));
     heads_.Expect(k, expected);
   }
-  return heads_.Begin();
+  return heads_.Exchange();
 }
 
 // Chunks that stay, whole; then this rank's pieces.
@@ -240,9 +236,7 @@ void ContextStep::ShareLogits(Run& run, std::span<const Chunk> chunks, std::vect
       if (q.owner == place_ && k != place_) rows += q.LogitRowsOf(k);
     heads_.Expect(k, rows * static_cast<int64_t>(vocab * sizeof(float)));
   }
-  Note(heads_.Begin());
-  if (ok()) Note(heads_.FinishEarlier());
-  if (ok()) Note(heads_.FinishLater());
+  Note(heads_.Exchange());
   if (!ok()) return;
   group_->counts_.bytes += heads_.bytes_out();
   Assemble(chunks, kept, own, vocab, output);

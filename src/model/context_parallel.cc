@@ -53,19 +53,25 @@ struct ContextParallel::Decision {
 
 Result<std::unique_ptr<ContextParallel>> ContextParallel::Make(comm::Communicator* ranks,
                                                                parallel::Group group,
-                                                               const ContextOptions& options) {
+                                                               const ContextOptions& options,
+                                                               comm::Communicator* devices) {
   if (group.first < 0 || group.size < 1 || group.first + group.size > ranks->size() ||
       !group.Has(ranks->rank()))
     return base::InvalidArgument(fmt::format("rank {} of {} is not among {} from {}", ranks->rank(),
                                              ranks->size(), group.size, group.first));
   if (!ranks->on_host())
-    return base::Unsupported("the rows of a prompt over several ranks need host memory");
-  return std::unique_ptr<ContextParallel>(new ContextParallel(ranks, group, options));
+    return base::Unsupported("ranks that share the rows of a prompt meet on the host");
+  return std::unique_ptr<ContextParallel>(new ContextParallel(ranks, devices, group, options));
 }
 
-ContextParallel::ContextParallel(comm::Communicator* ranks, parallel::Group group,
-                                 const ContextOptions& options)
-    : ranks_(ranks), group_(group), options_(options) {}
+ContextParallel::ContextParallel(comm::Communicator* ranks, comm::Communicator* devices,
+                                 parallel::Group group, const ContextOptions& options)
+    : ranks_(ranks),
+      group_(group),
+      options_(options),
+      window_{RowTransfer(ranks, devices, group), RowTransfer(ranks, devices, group)},
+      groups_(ranks, devices, group),
+      rest_(ranks, devices, group) {}
 
 ContextParallel::~ContextParallel() = default;
 
@@ -296,6 +302,8 @@ Result<std::unique_ptr<ContextStep>> ContextParallel::Agree(Run& run,
               start + static_cast<int64_t>(chunks[i].tokens.size()), false);
   }
   if (step->sequences_.empty()) return std::unique_ptr<ContextStep>();
+  for (RowTransfer* rows : {&window_[0], &window_[1], &groups_, &rest_})
+    rows->Start(run.memory(), run.stream());
   TW_TRY(step->ExchangeOffers(run, chunks, hellos));
   step->FillBatch(run, chunks);
   ++counts_.steps;

@@ -20,6 +20,7 @@
 #include "comm/communicator.h"
 #include "kvpool/pool.h"
 #include "model/batch.h"
+#include "model/context_transfer.h"
 #include "parallel/context_split.h"
 #include "parallel/mesh.h"
 
@@ -49,10 +50,13 @@ struct ContextCounts {
 
 class ContextParallel {
  public:
-  // `ranks` outlives this, and has the ranks of `group`, of which this is one.
+  // `ranks` is of the host, outlives this, and has the ranks of `group`, of which this is one.
+  // devices: the same ranks where each is a device of its own, whose rows then travel from device
+  // to device; null: rows of a device go through host memory. It outlives this, too.
   static Result<std::unique_ptr<ContextParallel>> Make(comm::Communicator* ranks,
                                                        parallel::Group group,
-                                                       const ContextOptions& options = {});
+                                                       const ContextOptions& options = {},
+                                                       comm::Communicator* devices = nullptr);
   ~ContextParallel();
 
   int64_t size() const { return group_.size; }
@@ -95,7 +99,8 @@ class ContextParallel {
   };
   struct Decision;
 
-  ContextParallel(comm::Communicator* ranks, parallel::Group group, const ContextOptions& options);
+  ContextParallel(comm::Communicator* ranks, comm::Communicator* devices, parallel::Group group,
+                  const ContextOptions& options);
   int place() const { return group_.PlaceOf(ranks_->rank()); }
   Copy* Find(int owner, int32_t sequence);
   bool Current(const kvpool::Pool& pool, kvpool::SequenceId id);
@@ -121,6 +126,12 @@ class ContextParallel {
   std::array<Copy, kContextCopies> copies_;
   // By block of this rank: from its beginning, tokens whose compressed rows the others have.
   std::vector<int64_t> valid_;
+
+  // What the layers of a step move; memory of a device is not taken anew for each.
+  std::array<RowTransfer, 2> window_;  // in turns, so that a rank may be two layers ahead
+  RowTransfer groups_, rest_;
+  RowCopies copying_;
+  tensor::Buffer stage_;  // residual state at the cut
 };
 
 }  // namespace thalweg::model

@@ -2,7 +2,6 @@
 #include "model/context_step.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "model/run.h"
@@ -30,9 +29,18 @@ int64_t FirstHalf(const kvpool::Geometry& g, const SharedSequence& q, const Piec
   return std::max(piece.begin + piece.begin % 2, newest);
 }
 
-}  // namespace
+// Rows [begin, end) in runs that lie one behind the other: those of a block.
+template <typename Move>
+void EachRun(const tensor::PagedRows& rows, const GroupRange& range, const Move& move) {
+  for (int64_t row = range.begin; row < range.end;) {
+    const int64_t next =
+        std::min(range.end, (row / rows.rows_per_block + 1) * rows.rows_per_block);
+    move(rows.Row(row), (next - row) * rows.row_bytes);
+    row = next;
+  }
+}
 
-// The rows of one owner layer, and how they lie in a message.
+// The rows of one owner layer, and how they lie in a message: main rows, index keys, half groups.
 struct OwnerRows {
   OwnerRows(const Run& run, int layer)
       : owner(run.parts.owner_of_layer[static_cast<size_t>(layer)]),
@@ -40,17 +48,16 @@ struct OwnerRows {
         half_bytes(run.config().head_dim * kFloat) {
     const kvpool::Geometry& g = run.pool.geometry();
     const kvpool::OwnerGroup& group = g.owners[static_cast<size_t>(owner)];
-    main_bytes = g.MainRowBytes(group);
-    index_bytes = g.IndexRowBytes(group);
+    row_bytes = g.MainRowBytes(group) + g.IndexRowBytes(group);
   }
   int owner;
   int64_t ratio;
   int64_t half_bytes;
-  int64_t main_bytes = 0, index_bytes = 0;
+  int64_t row_bytes = 0;
 
   int64_t Bytes(const Run& run, const SharedSequence& q, const Piece& piece) const {
     const GroupRange groups = GroupsOf(piece, ratio, run.pool.write_from(q.id));
-    int64_t bytes = (groups.end - groups.begin) * (main_bytes + index_bytes);
+    const int64_t bytes = (groups.end - groups.begin) * row_bytes;
     if (ratio == 1 || piece.empty()) return bytes;
     const int64_t first = FirstHalf(run.pool.geometry(), q, piece);
     return bytes + std::max<int64_t>(0, (piece.end - first + 1) / 2) * 2 * half_bytes;
@@ -58,14 +65,10 @@ struct OwnerRows {
 
   // Calls move(place in the pool, bytes) for all of a piece in the order of a message.
   template <typename Move>
-  void EachRow(Run& run, const SharedSequence& q, const Piece& piece, const Move& move) const {
+  void EachPlace(Run& run, const SharedSequence& q, const Piece& piece, const Move& move) const {
     const GroupRange groups = GroupsOf(piece, ratio, run.pool.write_from(q.id));
-    const tensor::PagedRows main = run.pool.MainRows(q.id, owner);
-    const tensor::PagedRows index = run.pool.IndexRows(q.id, owner);
-    for (int64_t g = groups.begin; g < groups.end; ++g) {
-      move(main.Row(g), main_bytes);
-      move(index.Row(g), index_bytes);
-    }
+    EachRun(run.pool.MainRows(q.id, owner), groups, move);
+    EachRun(run.pool.IndexRows(q.id, owner), groups, move);
     if (ratio == 1 || piece.empty()) return;
     for (int64_t p = FirstHalf(run.pool.geometry(), q, piece); p < piece.end; p += 2) {
       const kvpool::PendingGroup half = run.pool.Pending(q.id, owner, p / 2);
@@ -75,17 +78,16 @@ struct OwnerRows {
   }
 };
 
-namespace {
-
 // First halves of this rank's own piece.
-void KeepOwnHalves(Run& run, const SharedSequence& q, const Piece& piece, const OwnerRows& rows) {
+void KeepOwnHalves(Run& run, const SharedSequence& q, const Piece& piece, const OwnerRows& rows,
+                   RowCopies* copies) {
   if (rows.ratio == 1 || piece.empty()) return;
   const int64_t width = run.config().head_dim;
   for (int64_t p = FirstHalf(run.pool.geometry(), q, piece); p < piece.end; p += 2) {
     const kvpool::PendingGroup to = run.pool.Pending(q.id, rows.owner, p / 2);
     const int64_t at = (q.first_row + p - piece.begin) * width;
-    std::copy_n(run.ws.group_kv + at, width, to.kv);
-    std::copy_n(run.ws.group_score + at, width, to.score);
+    copies->Add(to.kv, run.ws.group_kv + at, rows.half_bytes);
+    copies->Add(to.score, run.ws.group_score + at, rows.half_bytes);
   }
 }
 
@@ -99,11 +101,7 @@ int64_t SharedSequence::LogitRowsOf(int place) const {
 }
 
 ContextStep::ContextStep(ContextParallel* group)
-    : group_(group),
-      place_(group->place()),
-      window_{Transfer(group->ranks_, group->group_), Transfer(group->ranks_, group->group_)},
-      groups_(group->ranks_, group->group_),
-      heads_(group->ranks_, group->group_) {}
+    : group_(group), place_(group->place()), heads_(group->ranks_, group->group_) {}
 
 void ContextStep::Note(Status status) {
   if (!status.ok() && ok()) static_cast<void>(group_->Fail(std::move(status)));
@@ -140,36 +138,61 @@ void ContextStep::KeepHistory(Run& run) const {
     KeepIds(run, q, q.chunk.end() - run.pool.geometry().HistoryRows(), q.chunk.end());
 }
 
+int64_t ContextStep::GroupBytes(const Run& run, int layer, int from) const {
+  const OwnerRows rows(run, layer);
+  int64_t bytes = 0;
+  for (const SharedSequence& q : sequences_)
+    bytes += rows.Bytes(run, q, q.pieces[static_cast<size_t>(from)]);
+  return bytes;
+}
+
+// Of this rank's pieces; the answer is what lies behind them.
+std::byte* ContextStep::AddGroups(Run& run, int layer, std::byte* message) const {
+  const OwnerRows rows(run, layer);
+  for (const SharedSequence& q : sequences_)
+    rows.EachPlace(run, q, q.pieces[static_cast<size_t>(place_)],
+                   [&](const void* place, int64_t bytes) {
+                     copying().Add(message, place, bytes);
+                     message += bytes;
+                   });
+  return message;
+}
+
+const std::byte* ContextStep::TakeGroups(Run& run, int layer, int from,
+                                         const std::byte* message) const {
+  const OwnerRows rows(run, layer);
+  for (const SharedSequence& q : sequences_)
+    rows.EachPlace(run, q, q.pieces[static_cast<size_t>(from)], [&](void* place, int64_t bytes) {
+      copying().Add(place, message, bytes);
+      message += bytes;
+    });
+  return message;
+}
+
 void ContextStep::BeginGroups(Run& run, int layer) {
-  if (ok()) Note(groups_.FinishLater());
+  RowTransfer& groups = group_->groups_;
+  if (ok()) Note(groups.FinishLater());
   if (!ok()) return;
   const OwnerRows rows(run, layer);
-  std::vector<std::byte> message;
-  for (const SharedSequence& q : sequences_) {
-    KeepOwnHalves(run, q, q.pieces[static_cast<size_t>(place_)], rows);
-    AddGroups(run, rows, q, &message);
-  }
-  for (int k = 0; k < size(); ++k) {
-    int64_t bytes = 0;
-    for (const SharedSequence& q : sequences_)
-      bytes += rows.Bytes(run, q, q.pieces[static_cast<size_t>(k)]);
-    if (k < place_) groups_.Expect(k, bytes);
-    if (k > place_) groups_.out(k) = message;
-  }
-  group_->counts_.bytes += groups_.bytes_out();
+  for (const SharedSequence& q : sequences_)
+    KeepOwnHalves(run, q, q.pieces[static_cast<size_t>(place_)], rows, &copying());
+  copying().Copy(run);
+  for (int k = 0; k < place_; ++k) groups.Expect(k, GroupBytes(run, layer, k));
+  for (int k = place_ + 1; k < size(); ++k)
+    AddGroups(run, layer, groups.Out(k, GroupBytes(run, layer, place_)));
+  copying().Copy(run);
+  group_->counts_.bytes += groups.bytes_out();
   owners_.push_back(layer);
   groups_due_ = true;
-  Note(groups_.Begin());
+  Note(groups.Begin());
 }
 
 void ContextStep::FinishGroups(Run& run) {
   if (!std::exchange(groups_due_, false) || !ok()) return;
-  Note(groups_.FinishEarlier());
-  const OwnerRows rows(run, owners_.back());
-  for (int k = 0; ok() && k < place_; ++k) {
-    const std::byte* next = groups_.in(k).data();
-    for (const SharedSequence& q : sequences_) next = TakeGroups(run, rows, q, k, next);
-  }
+  RowTransfer& groups = group_->groups_;
+  Note(groups.FinishEarlier());
+  for (int k = 0; ok() && k < place_; ++k) TakeGroups(run, owners_.back(), k, groups.in(k));
+  copying().Copy(run);
 }
 
 // The rows of `to` that look back on those of `from`, which lie before it.
@@ -187,23 +210,25 @@ Piece ContextStep::Tail(const Run& run, const SharedSequence& q, int from) const
 }
 
 void ContextStep::BeginWindow(Run& run, int layer) {
-  Transfer& window = window_[static_cast<size_t>(layer) % window_.size()];
+  RowTransfer& window = group_->window_[static_cast<size_t>(layer) % group_->window_.size()];
   if (ok()) Note(window.FinishLater());
   if (!ok()) return;
   const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
-  for (int k = 0; k < size(); ++k) {
-    std::vector<std::byte>& out = window.out(k);
-    out.clear();
-    int64_t bytes = 0;
+  const auto halo_bytes = [&](int from, int to) {
+    int64_t rows = 0;
+    for (const SharedSequence& q : sequences_) rows += Halo(run, q, from, to).rows();
+    return rows * row_bytes;
+  };
+  for (int k = 0; k < place_; ++k) window.Expect(k, halo_bytes(k, place_));
+  for (int k = place_ + 1; k < size(); ++k) {
+    std::byte* out = window.Out(k, halo_bytes(place_, k));
     for (const SharedSequence& q : sequences_) {
-      if (k < place_) bytes += Halo(run, q, k, place_).rows() * row_bytes;
-      const Piece rows = k > place_ ? Halo(run, q, place_, k) : Piece();
-      if (rows.empty()) continue;
-      const std::byte* first = OwnWindow(run, q, rows.begin);
-      out.insert(out.end(), first, first + rows.rows() * row_bytes);
+      const Piece rows = Halo(run, q, place_, k);
+      if (!rows.empty()) copying().Add(out, OwnWindow(run, q, rows.begin), rows.rows() * row_bytes);
+      out += rows.rows() * row_bytes;
     }
-    window.Expect(k, bytes);
   }
+  copying().Copy(run);
   group_->counts_.bytes += window.bytes_out();
   Note(window.Begin());
 }
@@ -226,17 +251,18 @@ const std::byte* ContextStep::OwnWindow(const Run& run, const SharedSequence& q,
 }
 
 void ContextStep::FinishWindow(Run& run, int layer) {
-  Transfer& window = window_[static_cast<size_t>(layer) % window_.size()];
+  RowTransfer& window = group_->window_[static_cast<size_t>(layer) % group_->window_.size()];
   if (ok()) Note(window.FinishEarlier());
   const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
   for (int k = 0; ok() && k < place_; ++k) {
-    const std::byte* from = window.in(k).data();
+    const std::byte* from = window.in(k);
     for (const SharedSequence& q : sequences_) {
       const Piece rows = Halo(run, q, k, place_);
       for (int64_t p = rows.begin; p < rows.end; ++p, from += row_bytes)
-        std::copy_n(from, row_bytes, RingRow(run, q, layer, p));
+        copying().Add(RingRow(run, q, layer, p), from, row_bytes);
     }
   }
+  copying().Copy(run);
 }
 
 void ContextStep::CommitWindow(Run& run, int layer) {
@@ -245,8 +271,9 @@ void ContextStep::CommitWindow(Run& run, int layer) {
   for (const SharedSequence& q : sequences_) {
     const Piece rows = Tail(run, q, place_);
     for (int64_t p = rows.begin; p < rows.end; ++p)
-      std::copy_n(OwnWindow(run, q, p), row_bytes, RingRow(run, q, layer, p));
+      copying().Add(RingRow(run, q, layer, p), OwnWindow(run, q, p), row_bytes);
   }
+  copying().Copy(run);
   ++committed_;
 }
 
@@ -263,78 +290,57 @@ void ContextStep::EachTailRow(const Run& run, int from, int to, const Move& move
   }
 }
 
-void ContextStep::AddGroups(Run& run, const OwnerRows& rows, const SharedSequence& q,
-                            std::vector<std::byte>* message) const {
-  rows.EachRow(run, q, q.pieces[static_cast<size_t>(place_)], [&](const void* from, int64_t bytes) {
-    const auto* first = static_cast<const std::byte*>(from);
-    message->insert(message->end(), first, first + bytes);
-  });
-}
-
-const std::byte* ContextStep::TakeGroups(Run& run, const OwnerRows& rows, const SharedSequence& q,
-                                         int from, const std::byte* next) const {
-  rows.EachRow(run, q, q.pieces[static_cast<size_t>(from)], [&](void* to, int64_t bytes) {
-    std::memcpy(to, next, static_cast<size_t>(bytes));
-    next += bytes;
-  });
-  return next;
-}
-
-void ContextStep::PutRest(Run& run, int to, std::vector<std::byte>* message) const {
-  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
-  EachTailRow(run, place_, to, [&](const SharedSequence& q, int layer, int64_t p) {
-    const std::byte* row = RingRow(run, q, layer, p);
-    message->insert(message->end(), row, row + row_bytes);
-  });
-  if (to > place_) return;  // has the groups
-  for (const int layer : owners_)
-    for (const SharedSequence& q : sequences_) AddGroups(run, OwnerRows(run, layer), q, message);
-}
-
-int64_t ContextStep::RestBytes(Run& run, int from) const {
+int64_t ContextStep::RestBytes(const Run& run, int from, int to) const {
   int64_t bytes = 0;
-  EachTailRow(run, from, place_, [&](const SharedSequence&, int, int64_t) {
+  EachTailRow(run, from, to, [&](const SharedSequence&, int, int64_t) {
     bytes += run.pool.geometry().WindowRowBytes();
   });
-  if (from < place_) return bytes;
-  for (const int layer : owners_)
-    for (const SharedSequence& q : sequences_)
-      bytes += OwnerRows(run, layer).Bytes(run, q, q.pieces[static_cast<size_t>(from)]);
+  if (from < to) return bytes;  // which has the groups
+  for (const int layer : owners_) bytes += GroupBytes(run, layer, from);
   return bytes;
+}
+
+void ContextStep::PutRest(Run& run, int to) const {
+  const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
+  std::byte* next = group_->rest_.Out(to, RestBytes(run, place_, to));
+  EachTailRow(run, place_, to, [&](const SharedSequence& q, int layer, int64_t p) {
+    copying().Add(next, RingRow(run, q, layer, p), row_bytes);
+    next += row_bytes;
+  });
+  if (place_ < to) return;
+  for (const int layer : owners_) next = AddGroups(run, layer, next);
 }
 
 void ContextStep::TakeRest(Run& run, int from) const {
   const int64_t row_bytes = run.pool.geometry().WindowRowBytes();
-  const std::byte* next = heads_.in(from).data();
+  const std::byte* next = group_->rest_.in(from);
   EachTailRow(run, from, place_, [&](const SharedSequence& q, int layer, int64_t p) {
-    std::copy_n(next, row_bytes, RingRow(run, q, layer, p));
+    copying().Add(RingRow(run, q, layer, p), next, row_bytes);
     next += row_bytes;
   });
   if (from < place_) return;
-  for (const int layer : owners_)
-    for (const SharedSequence& q : sequences_)
-      next = TakeGroups(run, OwnerRows(run, layer), q, from, next);
+  for (const int layer : owners_) next = TakeGroups(run, layer, from, next);
 }
 
 // Halos have gone forward, from layer to layer. What only later steps need, and what earlier ranks
 // need of later ones, goes at once.
 void ContextStep::End(Run& run) {
   FinishGroups(run);
-  for (Transfer* sent : {&window_[0], &window_[1], &groups_})
+  for (RowTransfer* sent : {&group_->window_[0], &group_->window_[1], &group_->groups_})
     if (ok()) Note(sent->FinishLater());
   if (!ok()) return;
+  RowTransfer& rest = group_->rest_;
   for (int k = 0; k < size(); ++k) {
     if (k == place_) continue;
-    heads_.out(k).clear();
-    PutRest(run, k, &heads_.out(k));
-    heads_.Expect(k, RestBytes(run, k));
+    PutRest(run, k);
+    rest.Expect(k, RestBytes(run, k, place_));
   }
-  Note(heads_.Begin());
-  if (ok()) Note(heads_.FinishEarlier());
-  if (ok()) Note(heads_.FinishLater());
-  group_->counts_.bytes += heads_.bytes_out();
+  copying().Copy(run);
+  Note(rest.Exchange());
+  group_->counts_.bytes += rest.bytes_out();
   for (int k = 0; ok() && k < size(); ++k)
     if (k != place_) TakeRest(run, k);
+  copying().Copy(run);
   exchanged_ = committed_;
   owners_.clear();
 }

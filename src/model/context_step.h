@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "model/context_parallel.h"
-#include "model/context_transfer.h"
 #include "parallel/context_offer.h"
 
 namespace thalweg::model {
@@ -38,8 +37,6 @@ struct SharedSequence {
 
   int64_t LogitRowsOf(int place) const;
 };
-
-struct OwnerRows;
 
 class ContextStep {
  public:
@@ -97,11 +94,11 @@ class ContextStep {
   // At the decoder's first layer.
   std::vector<std::vector<Piece>> CutAnew(const Run& run) const;
   void SendRows(Run& run, const std::vector<std::vector<Piece>>& pieces);
-  Batch TakeRows(Run& run, const std::vector<std::vector<Piece>>& pieces,
-                 std::vector<std::byte>* stage);
-  template <typename State, typename Room>
-  void TakePiece(const State& state, size_t sequence, const Piece& piece, const Room& room,
-                 std::vector<const std::byte*>* from, Batch* next);
+  int64_t RowsBehind(const Run& run, const std::vector<std::vector<Piece>>& pieces) const;
+  Batch TakeRows(Run& run, const std::vector<std::vector<Piece>>& pieces, std::byte* stage);
+  template <typename State>
+  std::byte* TakePiece(const State& state, size_t sequence, const Piece& piece, std::byte* stage,
+                       std::vector<const std::byte*>* from, Batch* next);
 
   bool ok() const { return group_->status().ok(); }
   void Note(Status status);
@@ -109,24 +106,23 @@ class ContextStep {
   Piece Halo(const Run& run, const SharedSequence& q, int from, int to) const;
   Piece Tail(const Run& run, const SharedSequence& q, int from) const;
   const std::byte* OwnWindow(const Run& run, const SharedSequence& q, int64_t position) const;
-  void AddGroups(Run& run, const OwnerRows& rows, const SharedSequence& q,
-                 std::vector<std::byte>* message) const;
-  const std::byte* TakeGroups(Run& run, const OwnerRows& rows, const SharedSequence& q, int from,
-                              const std::byte* next) const;
+  int64_t GroupBytes(const Run& run, int layer, int from) const;
+  std::byte* AddGroups(Run& run, int layer, std::byte* message) const;
+  const std::byte* TakeGroups(Run& run, int layer, int from, const std::byte* message) const;
   template <typename Move>
   void EachTailRow(const Run& run, int from, int to, const Move& move) const;
-  void PutRest(Run& run, int to, std::vector<std::byte>* message) const;
-  int64_t RestBytes(Run& run, int from) const;
+  void PutRest(Run& run, int to) const;
+  int64_t RestBytes(const Run& run, int from, int to) const;
   void TakeRest(Run& run, int from) const;
+  RowCopies& copying() const { return group_->copying_; }
 
   ContextParallel* group_;
   int place_;
   std::vector<SharedSequence> sequences_;
   std::vector<int64_t> kept_;       // by place: rows that are not shared
   std::vector<int32_t> shared_of_;  // by chunk of this rank: index into sequences_, or -1
-  std::array<Transfer, 2> window_;  // in turns, so that a rank may be two layers ahead
-  Transfer groups_, heads_;
-  bool groups_due_ = false;  // of earlier ranks
+  Transfer heads_;
+  bool groups_due_ = false;         // of earlier ranks
   std::vector<int> owners_;  // layers whose groups later ranks have not sent to earlier ones
   int committed_ = 0, exchanged_ = 0;  // layers whose windows are in rings; in those of all ranks
   std::vector<float> logits_;

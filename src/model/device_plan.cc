@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/math.h"
+#include "model/context_parallel.h"
 #include "model/step_graphs.h"
 
 namespace thalweg::model {
@@ -59,6 +60,21 @@ int64_t ResultBytes(const Config& c, const ModelOptions& options) {
          options.max_sequences * (1 + c.dspark_block_size) * 4;
 }
 
+// Messages between ranks that share the rows of prompts: compressed rows of all owners, and newest
+// window rows of all layers, to and from each; the residual state of what the decoder runs at the
+// cut, sent, come and staged.
+int64_t SharedBytes(const Config& c, const ModelOptions& options,
+                    const kvpool::Geometry& geometry) {
+  if (options.context_ranks == 1) return 0;
+  const int64_t rows = base::CeilDiv(options.max_rows, geometry.block_tokens);
+  const int64_t each = rows * geometry.BlockBytes() + geometry.SlotBytes();
+  const auto taps = static_cast<int64_t>(c.dspark_target_layer_ids.size());
+  const int64_t state = (c.hc_mult * (4 + 4) + 2 * 2 + 2 * 2 * taps) * c.hidden_size;
+  const int64_t kept = std::min(options.max_rows, 2 * c.sliding_window) * state;
+  const int64_t bytes = 2 * (options.context_ranks - 1) * each + 3 * kept;
+  return bytes + bytes / 4;
+}
+
 }  // namespace
 
 Status CheckDeviceLimits(const Config& c, const ModelOptions& options) {
@@ -89,10 +105,11 @@ int64_t DeviceWorkBytes(const Config& c, const ModelOptions& options,
   const int64_t recordings =
       options.graphs ? kRecordings * layers * kKernelsPerLayer * kRecordedKernelBytes : 0;
   const int64_t padding = geometry.SlotBytes() + geometry.BlockBytes();
+  const int64_t others = options.context_ranks > 1 ? kContextCopies : 1;
   const int64_t tables =
-      (options.max_sequences + 1) * blocks * static_cast<int64_t>(sizeof(int32_t));
+      (options.max_sequences + others) * blocks * static_cast<int64_t>(sizeof(int32_t));
   return ScratchBytes(c, options.max_rows) + kListBytes + ResultBytes(c, options) + padding +
-         tables + recordings;
+         tables + recordings + SharedBytes(c, options, geometry);
 }
 
 }  // namespace thalweg::model

@@ -42,21 +42,29 @@ void Touch(const Matrix& m) {
 }  // namespace
 
 Result<std::unique_ptr<ExpertMoves>> ExpertMoves::Make(comm::Communicator* group,
-                                                       ExpertParallel* experts, Model* model) {
-  if (!model->options().ops->memory->host)
-    return base::Unsupported("experts move between ranks in the host's memory alone");
+                                                       ExpertParallel* experts, Model* model,
+                                                       comm::Communicator* devices) {
   const int64_t own = model->expert_store().block_bytes();
   std::vector<int64_t> all(static_cast<size_t>(group->size()));
   TW_TRY(group->AllGather(std::as_bytes(std::span(&own, size_t{1})),
                           std::as_writable_bytes(std::span(all))));
   const bool same =
       own > 0 && std::all_of(all.begin(), all.end(), [own](int64_t bytes) { return bytes == own; });
-  return std::unique_ptr<ExpertMoves>(new ExpertMoves(group, experts, model, same));
+  if (!same && !model->options().ops->memory->host)
+    return base::Unsupported(fmt::format(
+        "experts of the {} backend move as it lays them out, and here it uses them as they are "
+        "stored, or the ranks differ: leave --rebalance-window out",
+        model->options().ops->name));
+  return std::unique_ptr<ExpertMoves>(new ExpertMoves(group, devices, experts, model, same));
 }
 
-ExpertMoves::ExpertMoves(comm::Communicator* group, ExpertParallel* experts, Model* model,
-                         bool by_message)
-    : group_(group), experts_(experts), model_(model), by_message_(by_message) {
+ExpertMoves::ExpertMoves(comm::Communicator* group, comm::Communicator* devices,
+                         ExpertParallel* experts, Model* model, bool by_message)
+    : group_(group),
+      devices_(devices),
+      experts_(experts),
+      model_(model),
+      by_message_(by_message) {
   expert_bytes_ =
       by_message ? model->expert_store().block_bytes() : StoredBytes(model->experts(0).front());
 }
@@ -116,6 +124,9 @@ std::vector<ExpertMoves::Piece> ExpertMoves::NextPieces(int64_t bytes) {
     room_in -= piece;
     room_out -= piece;
   }
+  const int64_t room = std::min(*std::min_element(in.begin(), in.end()),
+                                *std::min_element(out.begin(), out.end()));
+  advanced_bytes_ = bytes - room;
   return pieces;
 }
 
@@ -128,7 +139,41 @@ Status ExpertMoves::Exchange(const std::vector<Piece>& pieces) {
     if (t.from == group_->rank()) out.push_back({t.to, {t.block + piece.begin, bytes}});
     if (t.to == group_->rank()) in.push_back({t.from, {t.block + piece.begin, bytes}});
   }
-  return group_->Exchange({comm::Operation::kExchange, out, in});
+  comm::Communicator* way = model_->options().ops->memory->host ? group_ : devices_;
+  return way->Exchange({comm::Operation::kExchange, out, in});
+}
+
+// Pieces of a device whose rank is none to the others.
+Status ExpertMoves::ExchangeThroughHost(const std::vector<Piece>& pieces) {
+  const tensor::Memory& memory = *model_->options().ops->memory;
+  const tensor::Stream stream = model_->stream();
+  std::vector<std::vector<std::byte>> staged(pieces.size());
+  std::vector<comm::Outgoing> out;
+  std::vector<comm::Incoming> in;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Transfer& t = transfers_[pieces[i].transfer];
+    const bool leaves = t.from == group_->rank();
+    if (!leaves && t.to != group_->rank()) continue;
+    staged[i].resize(static_cast<size_t>(pieces[i].bytes));
+    if (!leaves) in.push_back({t.from, staged[i]});
+    if (!leaves) continue;
+    memory.download(stream, staged[i].data(), t.block + pieces[i].begin, pieces[i].bytes);
+    out.push_back({t.to, staged[i]});
+  }
+  TW_TRY(group_->Exchange({comm::Operation::kExchange, out, in}));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Transfer& t = transfers_[pieces[i].transfer];
+    if (t.to == group_->rank())
+      memory.upload(stream, t.block + pieces[i].begin, staged[i].data(), pieces[i].bytes);
+  }
+  return {};
+}
+
+Status ExpertMoves::Travel(const std::vector<Piece>& pieces) {
+  const tensor::Memory& memory = *model_->options().ops->memory;
+  if (memory.host) return Exchange(pieces);
+  TW_TRY(memory.synchronize(model_->stream()));
+  return devices_ != nullptr ? Exchange(pieces) : ExchangeThroughHost(pieces);
 }
 
 void ExpertMoves::Fetch(const std::vector<Piece>& pieces) {
@@ -152,7 +197,7 @@ Result<bool> ExpertMoves::Advance(int64_t bytes) {
   if (bytes <= 0) return base::InvalidArgument(fmt::format("{} bytes of experts", bytes));
   const std::vector<Piece> pieces = NextPieces(bytes);
   if (by_message_) {
-    TW_TRY(Exchange(pieces));
+    TW_TRY(Travel(pieces));
   } else {
     Fetch(pieces);
   }

@@ -16,9 +16,13 @@ class ExpertMoves {
  public:
   // Every rank of the group together. `model` was loaded with `experts`. Packed weights travel from
   // rank to rank when every rank has packed ones of the same layout; otherwise each rank reads what
-  // it gets from its own copy of the checkpoint. Host memory. All of them outlive this.
+  // it gets from its own copy of the checkpoint. devices: the same ranks where each is a device of
+  // its own, whose weights then travel from device to device; null: those of a device go through
+  // host memory. All of them outlive this. Errors: a device that uses experts as they are stored,
+  // or whose ranks lay them out differently.
   static Result<std::unique_ptr<ExpertMoves>> Make(comm::Communicator* group,
-                                                   ExpertParallel* experts, Model* model);
+                                                   ExpertParallel* experts, Model* model,
+                                                   comm::Communicator* devices = nullptr);
 
   // Begins to bring the experts of a covered layer to other slots; every rank with the same.
   // Errors: a layer that is not there, slots that miss an expert, another move under way.
@@ -33,8 +37,11 @@ class ExpertMoves {
   bool by_message() const { return by_message_; }
 
   // Goes on, on every rank with the same number: about `bytes` at most into and out of each rank.
+  // Between two steps: nothing of the model is under way on a device.
   // True: the last of them are there, and the layer is switched.
   Result<bool> Advance(int64_t bytes);
+  // Of the last Advance: into or out of the rank for which it was most.
+  int64_t advanced_bytes() const { return advanced_bytes_; }
 
  private:
   struct Transfer {
@@ -50,20 +57,25 @@ class ExpertMoves {
     int64_t bytes = 0;
   };
 
-  ExpertMoves(comm::Communicator* group, ExpertParallel* experts, Model* model, bool by_message);
+  ExpertMoves(comm::Communicator* group, comm::Communicator* devices, ExpertParallel* experts,
+              Model* model, bool by_message);
   void List(const std::vector<int32_t>& slots);
   void FindBlocks();
   std::vector<Piece> NextPieces(int64_t bytes);
   Status Exchange(const std::vector<Piece>& pieces);
+  Status ExchangeThroughHost(const std::vector<Piece>& pieces);
+  Status Travel(const std::vector<Piece>& pieces);
   void Fetch(const std::vector<Piece>& pieces);
   void FetchExpert(const Transfer& transfer);
   Status Switch();
 
   comm::Communicator* group_;
+  comm::Communicator* devices_;
   ExpertParallel* experts_;
   Model* model_;
   const bool by_message_;
   int64_t expert_bytes_ = 0;
+  int64_t advanced_bytes_ = 0;
   int layer_ = -1;
   std::vector<int32_t> slots_;
   std::vector<Transfer> transfers_;

@@ -122,7 +122,8 @@ Result<ModelParts> MakeParts(const checkpoint::Checkpoint& checkpoint, const Mod
     TW_ASSIGN(parts.packed, PackWeights(options, others, &parts.weights, &parts.expert_store));
   } else {
     const tensor::Stream stream{.team = options.team, .device = queue};
-    TW_ASSIGN(parts.uploaded, UploadWeights(parts.config, options, stream, others, &parts.weights));
+    TW_ASSIGN(parts.uploaded, UploadWeights(parts.config, options, stream, others, &parts.weights,
+                                            &parts.expert_store));
   }
   // Nobody reads the stored form again.
   if (parts.packed.bytes() + parts.uploaded.device.bytes() > 0) checkpoint.GiveBackPages();
@@ -141,8 +142,6 @@ Status CheckGroup(const ModelOptions& options) {
   const ContextParallel* group = options.context_parallel;
   TW_CHECK(group == nullptr || group->size() == options.context_ranks);
   if (group == nullptr) return {};
-  if (!options.ops->memory->host)
-    return base::Unsupported("the rows of a prompt over several ranks need a host backend");
   if (options.blocks_from_outside) return {};
   return base::Unsupported("the rows of a prompt over several ranks need blocks from outside");
 }
@@ -180,7 +179,7 @@ MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
   }
   if (options.ops == nullptr) return plan;
   if (!options.ops->memory->host) {
-    plan.packed_weights = UploadedBytes(config, *options.ops);
+    plan.packed_weights = UploadedBytes(config, *options.ops, options.expert_blocks);
     if (options.ops->memory->steps != nullptr) plan.movable_tables = EngramTableBytes(config);
   } else if (options.repack != Repack::kNever) {
     plan.packed_weights = PackedBytes(config, *options.ops, true, options.expert_blocks);
@@ -188,8 +187,11 @@ MemoryPlan PlanMemory(const Config& config, const ModelOptions& options) {
   return plan;
 }
 
-// Rows of steps are filled up where steps are recorded.
-static bool FillsUp(const ModelOptions& options) { return options.ops->memory->steps != nullptr; }
+// Rows of steps are filled up where steps are recorded: on a device whose rank goes through the
+// layers without others.
+static bool FillsUp(const ModelOptions& options) {
+  return options.ops->memory->steps != nullptr && options.context_ranks == 1;
+}
 
 Model::State::State(ModelParts model_parts, OwnedQueue device_queue, kvpool::Geometry geometry)
     : parts(std::move(model_parts)),

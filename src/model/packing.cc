@@ -48,21 +48,9 @@ std::unordered_set<const Matrix*> OfOtherRanks(const ModelOptions& options, Weig
   return out;
 }
 
-// Room for as many experts as the rank has slots, and for one layer more, which comes before the
-// old one goes.
 void PlanBlocks(const ModelOptions& options, const Weights& weights, Layout* layout) {
-  const ExpertParallel* group = options.expert_parallel;
-  if (group == nullptr || !options.experts_move) return;
-  layout->store = ExpertStore(*options.ops, weights.layers.front().ffn.experts.front());
-  if (layout->store.block_bytes() == 0) return;
-  const parallel::Placement& placement = group->placement();
-  const auto layers = static_cast<int64_t>(placement.layers.size());
-  int64_t held = 0;
-  for (int64_t layer = 0; layer < layers; ++layer)
-    for (int64_t e = 0; e < placement.shape.experts; ++e)
-      held += group->Holds(static_cast<int>(layer), e) ? 1 : 0;
   layout->first_block = layout->bytes;
-  layout->blocks = (layers + 1) * placement.shape.slots_per_rank - held;
+  layout->blocks = PlanFreeBlocks(options, weights, &layout->store);
   layout->bytes += layout->blocks * layout->store.block_bytes();
 }
 
@@ -145,6 +133,12 @@ Matrix ShapeOf(const checkpoint::ExpectedTensor& tensor) {
   return m;
 }
 
+// Of what all routed experts of the target take: that of so many; 0: all.
+int64_t ExpertShare(const checkpoint::Config& config, int64_t bytes, int64_t expert_blocks) {
+  const int64_t all = config.num_hidden_layers * config.n_routed_experts;
+  return expert_blocks == 0 ? bytes : bytes / all * expert_blocks;
+}
+
 }  // namespace
 
 std::vector<Matrix*> Matrices(Weights* weights) {
@@ -166,18 +160,33 @@ int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, b
     const int64_t packed = base::RoundUp(ops.packed_bytes(ShapeOf(tensor)), tensor::kAlignBytes);
     (tensor.expert >= 0 && !tensor.draft ? experts : bytes) += packed;
   }
-  const int64_t all = config.num_hidden_layers * config.n_routed_experts;
-  return bytes + (expert_blocks == 0 ? experts : experts / all * expert_blocks);
+  return bytes + ExpertShare(config, experts, expert_blocks);
 }
 
-int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops) {
-  int64_t bytes = 0;
+int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops,
+                      int64_t expert_blocks) {
+  int64_t bytes = 0, experts = 0;
   for (const checkpoint::ExpectedTensor& tensor : checkpoint::ExpectedTensors(config)) {
     if (tensor.category == checkpoint::Category::kVision) continue;
     const int64_t packed = IsMatrix(tensor) ? ops.packed_bytes(ShapeOf(tensor)) : 0;
-    bytes += packed > 0 ? base::RoundUp(packed, tensor::kAlignBytes) : tensor.bytes();
+    (tensor.expert >= 0 && !tensor.draft ? experts : bytes) +=
+        packed > 0 ? base::RoundUp(packed, tensor::kAlignBytes) : tensor.bytes();
   }
-  return bytes;
+  return bytes + ExpertShare(config, experts, expert_blocks);
+}
+
+int64_t PlanFreeBlocks(const ModelOptions& options, const Weights& weights, ExpertStore* store) {
+  const ExpertParallel* group = options.expert_parallel;
+  if (group == nullptr || !options.experts_move) return 0;
+  *store = ExpertStore(*options.ops, weights.layers.front().ffn.experts.front());
+  if (store->block_bytes() == 0) return 0;
+  const parallel::Placement& placement = group->placement();
+  const auto layers = static_cast<int64_t>(placement.layers.size());
+  int64_t held = 0;
+  for (int64_t layer = 0; layer < layers; ++layer)
+    for (int64_t e = 0; e < placement.shape.experts; ++e)
+      held += group->Holds(static_cast<int>(layer), e) ? 1 : 0;
+  return (layers + 1) * placement.shape.slots_per_rank - held;
 }
 
 bool FitsInto(int64_t free, int64_t packed, int64_t others) {

@@ -23,8 +23,14 @@ int64_t PackedBytes(const checkpoint::Config& config, const kernels::Ops& ops, b
 
 // Bytes of every tensor but those of the vision tower in the memory of a device backend, packed
 // where the backend has a layout of its own; scales that it packs beside their codes are counted
-// twice.
-int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops);
+// twice. `expert_blocks`: likewise.
+int64_t UploadedBytes(const checkpoint::Config& config, const kernels::Ops& ops,
+                      int64_t expert_blocks);
+
+// Blocks that stay free beside the experts of this rank: as many as it has slots, and those of one
+// layer more, which comes before the old one goes. `store` knows their size. 0: experts stay where
+// they are, or are used as they are stored.
+int64_t PlanFreeBlocks(const ModelOptions& options, const Weights& weights, ExpertStore* store);
 
 // Whether `packed` bytes of weights and `others` of caches and workspace fit into `free` bytes
 // (negative: not known) with an eighth and a quarter of a GiB to spare.

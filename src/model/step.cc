@@ -97,8 +97,8 @@ Run Model::State::MakeRun(Probe* probe) {
 
 // Steps of few rows that all run every layer, and want logits of all rows or of none.
 bool Model::State::Recordable(std::span<const Chunk> chunks, const Probe* probe) const {
-  // Ranks that share experts wait for one another in every layer.
-  if (!graphs_on || probe != nullptr || parts.options.expert_parallel != nullptr) return false;
+  // Ranks that share experts or rows wait for one another in every layer.
+  if (!graphs_on || probe != nullptr || InGroup()) return false;
   int64_t rows = 0;
   for (const Chunk& chunk : chunks) {
     const int64_t start = pool.length(chunk.sequence);
@@ -164,6 +164,8 @@ void Model::State::BodyOfGroup(Run& run, std::span<const Chunk> chunks, StepOutp
   if (run.context == nullptr && run.rows() == 0) return RunLayers(run);
   Body(run, output);
   if (run.context == nullptr) return;
+  run.context->logits()->resize(static_cast<size_t>(logit_rows * run.config().vocab_size));
+  results.FetchLogits(run.context->logits());
   run.context->ShareLogits(run, chunks, &output->logits);
   run.context->End(run);
 }
@@ -201,8 +203,6 @@ void Model::State::RunLayers(Run& run) {
 
 Status Model::State::CheckExperts() const {
   const ContextParallel* rows = parts.options.context_parallel;
-  if (rows != nullptr && !memory().host)
-    return base::Unsupported("rows of a prompt over several ranks need a host backend");
   if (rows != nullptr) TW_TRY(rows->status());
   const ExpertParallel* group = parts.options.expert_parallel;
   if (group == nullptr) return {};
@@ -295,7 +295,7 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   s.Enqueue(chunks, probe, output);
   output->rows = LogitRowsOf(chunks);
   output->logits.resize(static_cast<size_t>(output->rows * config().vocab_size));
-  s.results.FetchLogits(&output->logits);
+  if (s.shared_step == nullptr) s.results.FetchLogits(&output->logits);  // otherwise they are there
   TW_TRY(s.memory().synchronize(s.stream()));
   TW_TRY(s.CheckExperts());
   s.Commit(chunks);
@@ -311,6 +311,7 @@ void Model::State::CommitGroup() {
 Status Model::Idle() {
   State& s = *state_;
   TW_TRY(s.CheckExperts());
+  if (s.memory().steps != nullptr) s.memory().steps->begin(s.stream());
   s.workspace.Begin();
   FillBatch({}, s.pool, s.parts.frequencies, &s.lists.batch);
   Run run = s.MakeRun(nullptr);

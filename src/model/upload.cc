@@ -97,10 +97,9 @@ int64_t BytesOf(VisitAll visit_all, const Config& config, Weights* weights) {
   return total;
 }
 
-// All matrices but those of experts that other ranks compute: nothing of them is read.
-std::vector<Matrix*> OwnMatrices(const ExpertParallel* group, Weights* weights) {
-  std::vector<Matrix*> own = Matrices(weights);
-  std::unordered_set<const Matrix*> others;
+// Matrices of experts that other ranks compute: nothing of them is read.
+std::unordered_set<Matrix*> OfOtherRanks(const ExpertParallel* group, Weights* weights) {
+  std::unordered_set<Matrix*> others;
   for (size_t i = 0; group != nullptr && i < weights->layers.size(); ++i) {
     if (!group->Covers(static_cast<int>(i))) break;
     auto& experts = weights->layers[i].ffn.experts;
@@ -108,7 +107,12 @@ std::vector<Matrix*> OwnMatrices(const ExpertParallel* group, Weights* weights) 
       if (!group->Holds(static_cast<int>(i), static_cast<int64_t>(e)))
         others.insert({&experts[e].w1, &experts[e].w2, &experts[e].w3});
   }
-  std::erase_if(own, [&](const Matrix* m) { return others.contains(m); });
+  return others;
+}
+
+std::vector<Matrix*> AllBut(const std::unordered_set<Matrix*>& others, Weights* weights) {
+  std::vector<Matrix*> own = Matrices(weights);
+  std::erase_if(own, [&](Matrix* m) { return others.contains(m); });
   return own;
 }
 
@@ -150,12 +154,13 @@ class Uploader {
                [&](const void** tensor, int64_t bytes) { Array(tensor, bytes); });
   }
 
- private:
   std::byte* Take(int64_t count) {
     std::byte* at = next_;
     next_ += Padded(count);
     return at;
   }
+
+ private:
 
   const kernels::Ops& ops_;
   tensor::Stream stream_;
@@ -172,14 +177,25 @@ void PinTables(const Config& config, const tensor::StepQueue& steps, Weights* we
   });
 }
 
+// They come from other ranks, if they come.
+void Forget(const std::unordered_set<Matrix*>& matrices) {
+  for (Matrix* m : matrices) {
+    m->data = nullptr;
+    m->scales = nullptr;
+  }
+}
+
 }  // namespace
 
 Result<UploadedWeights> UploadWeights(const Config& config, const ModelOptions& options,
                                       const tensor::Stream& stream, int64_t others,
-                                      Weights* weights) {
+                                      Weights* weights, ExpertStore* store) {
   const kernels::Ops& ops = *options.ops;
-  const std::vector<Matrix*> matrices = OwnMatrices(options.expert_parallel, weights);
-  const int64_t bytes = BoundBytes(config, ops, matrices, weights);
+  const std::unordered_set<Matrix*> elsewhere = OfOtherRanks(options.expert_parallel, weights);
+  const std::vector<Matrix*> matrices = AllBut(elsewhere, weights);
+  const int64_t blocks = PlanFreeBlocks(options, *weights, store);
+  const int64_t bytes =
+      BoundBytes(config, ops, matrices, weights) + blocks * store->block_bytes();
   const int64_t tables = BytesOf(VisitTables, config, weights);
   const int64_t free = ops.memory->free_bytes();
   const bool tables_fit = free < 0 || bytes + tables + others <= free;
@@ -200,6 +216,8 @@ Result<UploadedWeights> UploadWeights(const Config& config, const ModelOptions& 
     PinTables(config, *ops.memory->steps, weights, &made.pinned);
   }
   for (Matrix* m : matrices) uploader.OfMatrix(m);
+  for (int64_t i = 0; i < blocks; ++i) store->Add(uploader.Take(store->block_bytes()));
+  if (blocks > 0) Forget(elsewhere);
   TW_TRY(ops.memory->synchronize(stream));
   return made;
 }

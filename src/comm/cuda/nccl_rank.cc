@@ -25,12 +25,14 @@ struct Handles {
   ncclComm_t group = nullptr;
   cudaStream_t stream = nullptr;
   std::array<cudaEvent_t, kMostPending> done = {};
+  char* meeting = nullptr;  // what the first bytes are read from and written to
 
   Handles() = default;
   Handles(const Handles&) = delete;
   Handles& operator=(const Handles&) = delete;
   ~Handles() {
     Abort();
+    cudaFree(meeting);  // it waits for the device, which waits for nobody now
     for (const cudaEvent_t event : done)
       if (event != nullptr) cudaEventDestroy(event);
     if (stream != nullptr) cudaStreamDestroy(stream);
@@ -73,7 +75,39 @@ struct Handles {
     config.blocking = 0;
     TW_TRY(Check(nccl->init_rank(&group, control->size(), id, control->rank(), &config),
                  "ncclCommInitRankConfig"));
-    return WaitUntilReady(control, kMostStart);
+    TW_TRY(WaitUntilReady(control, kMostStart));
+    return Meet(control);
+  }
+
+  // A byte to and from every other rank, in one group: NCCL connects two ranks with what both ask
+  // for in their first group, which must be the same. Later ones may differ: one rank sends and
+  // receives in one movement what the other has in two.
+  Status Meet(Communicator* control) {
+    const int ranks = control->size(), self = control->rank();
+    TW_TRY(CudaStatus(cudaMalloc(&meeting, 2 * static_cast<size_t>(ranks)), "cudaMalloc"));
+    TW_TRY(Check(nccl->group_start(), "ncclGroupStart"));
+    for (int r = 0; r < ranks; ++r) {
+      if (r == self) continue;
+      TW_TRY(Check(nccl->receive(meeting + r, 1, ncclUint8, r, group, stream), "ncclRecv"));
+      TW_TRY(Check(nccl->send(meeting + ranks + r, 1, ncclUint8, r, group, stream), "ncclSend"));
+    }
+    TW_TRY(Check(nccl->group_end(), "ncclGroupEnd"));
+    TW_TRY(WaitUntilReady(control, kMostStart));
+    return WaitUntilDone(control);
+  }
+
+  Status WaitUntilDone(Communicator* control) const {
+    const Clock::time_point began = Clock::now();
+    Backoff backoff(began);
+    while (true) {
+      const cudaError_t state = cudaStreamQuery(stream);
+      if (state == cudaSuccess) return {};
+      if (state != cudaErrorNotReady) return CudaStatus(state, "cudaStreamQuery");
+      const Clock::time_point now = Clock::now();
+      if (backoff.TimeToLook(now)) TW_TRY(control->Check());
+      if (now - began > kMostStart) return base::IoError("NCCL does not move the first bytes");
+      backoff.Pause(now);
+    }
   }
 
   Status WaitUntilReady(Communicator* control, Milliseconds most) const {

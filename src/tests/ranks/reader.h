@@ -36,7 +36,7 @@ class RankReader {
     options.team = &team_;
     options.graphs = false;  // a device that is pretended records none
     options.repack = repack;
-    options.experts_move = experts != nullptr;
+    options.experts_move = experts != nullptr && repack != model::Repack::kNever;
     options.expert_parallel = experts;
     model_ = LoadModel(checkpoint, options);
     sequence_ = model_->pool().Open().value();
