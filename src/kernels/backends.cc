@@ -75,6 +75,16 @@ std::vector<CpuTarget> CpuTargets() {
   return targets;
 }
 
+const ExchangeOps& HostExchangeOps() {
+  static const ExchangeOps& best = [&]() -> const ExchangeOps& {
+    const cpu::TargetRow* chosen = &cpu::TargetTable().front();
+    for (const cpu::TargetRow& row : cpu::TargetTable())
+      if (row.supported()) chosen = &row;
+    return chosen->exchange();
+  }();
+  return best;
+}
+
 const Ops& CpuOps(Numerics numerics) { return *OpsOf(BestTarget(), numerics); }
 
 Result<const Ops*> CpuOps(std::string_view name, Numerics numerics) {

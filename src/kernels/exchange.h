@@ -1,6 +1,5 @@
-// Rows of a layer on their way to the ranks that have their experts, and results on their way back,
-// where rows lie on a device (spec/model.md 2.6, spec/decoding.md 7.2). On the host the model does
-// it by itself.
+// Rows of a layer on their way to the ranks that have their experts, and results on their way back
+// (spec/model.md 2.6, spec/decoding.md 7.2). Widths of quantised rows are multiples of 32.
 #pragma once
 
 #include "kernels/ops.h"
@@ -44,7 +43,10 @@ struct ExchangeOps {
   void (*sum_results)(const SumResultsParams& params) = nullptr;
 };
 
-// Null where rows lie in host memory, or a device has none.
+// Of a device, for rows that lie on it; null where rows lie in host memory, or a device has none.
 const ExchangeOps* ExchangeOpsOf(const Ops& ops);
+// For rows in host memory, whatever backend computes them: the fastest of this processor, all of
+// which give the bits of tensor::EncodeRow and DecodeRow, and of sums in fp32.
+const ExchangeOps& HostExchangeOps();
 
 }  // namespace thalweg::kernels

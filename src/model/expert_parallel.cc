@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "kernels/exchange.h"
 #include "tensor/row_format.h"
 
 namespace thalweg::model {
@@ -55,25 +56,31 @@ size_t Sum(const std::vector<int64_t>& sizes) {
   return static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
 }
 
-// The rows that go to other ranks, as the codes and scales that they are already.
-void EncodeRows(const ExpertsParams& p, const DispatchPlan& plan, int self, int64_t row_bytes,
+// The rows of a step as the codes and scales that they are already. Nearly all of them go to some
+// other rank; where there is none, nobody reads them.
+void EncodeRows(const ExpertsParams& p, int64_t row_bytes, std::vector<int32_t>* all,
                 std::vector<std::byte>* payload) {
   payload->resize(static_cast<size_t>(p.rows * row_bytes));
-  std::vector<bool> leaves(static_cast<size_t>(p.rows));
-  for (int rank = 0; rank + 1 < static_cast<int>(plan.row_begin.size()); ++rank)
-    for (int32_t i = plan.row_begin[static_cast<size_t>(rank)];
-         rank != self && i < plan.row_begin[static_cast<size_t>(rank) + 1]; ++i)
-      leaves[static_cast<size_t>(plan.rows[static_cast<size_t>(i)])] = true;
-  for (int64_t r = 0; r < p.rows; ++r)
-    if (leaves[static_cast<size_t>(r)])
-      tensor::EncodeRow(p.quantise, p.x + r * p.hidden, p.hidden,
-                        reinterpret_cast<uint8_t*>(payload->data()) + r * row_bytes);
+  all->resize(static_cast<size_t>(p.rows));
+  std::iota(all->begin(), all->end(), 0);
+  kernels::HostExchangeOps().pick_rows({.stream = p.stream,
+                                        .count = p.rows,
+                                        .width = p.hidden,
+                                        .format = p.quantise,
+                                        .rows = all->data(),
+                                        .x = p.x,
+                                        .out = reinterpret_cast<uint8_t*>(payload->data())});
 }
 
-void DecodeRow(const ExpertsParams& p, const std::byte* row, std::vector<float>* wide, BF16* out) {
-  wide->resize(static_cast<size_t>(p.hidden));
-  tensor::DecodeRow(p.quantise, reinterpret_cast<const uint8_t*>(row), p.hidden, wide->data());
-  for (int64_t c = 0; c < p.hidden; ++c) out[c] = tensor::ToBF16((*wide)[static_cast<size_t>(c)]);
+void DecodeRow(const ExpertsParams& p, const std::byte* row, BF16* out) {
+  const int32_t first = 0;
+  kernels::HostExchangeOps().unpack_rows({.stream = {},
+                                          .count = 1,
+                                          .width = p.hidden,
+                                          .format = p.quantise,
+                                          .rows = &first,
+                                          .came = reinterpret_cast<const uint8_t*>(row),
+                                          .out = out});
 }
 
 // Of the rows received: those of lower ranks come first.
@@ -90,7 +97,6 @@ void UnpackRows(const ExpertsParams& p, const DispatchPlan& plan,
                 std::vector<BF16>* x) {
   x->resize(rows.pairs.size() * static_cast<size_t>(p.hidden));
   const int32_t* own = plan.rows.data() + plan.row_begin[static_cast<size_t>(self)];
-  std::vector<float> wide;
   BF16* out = x->data();
   int32_t last = -1;
   for (const parallel::ReceivedPair& pair : rows.pairs) {
@@ -100,7 +106,7 @@ void UnpackRows(const ExpertsParams& p, const DispatchPlan& plan,
     } else if (at >= 0 && at < plan.RowsTo(self)) {
       std::copy_n(p.x + own[at] * p.hidden, p.hidden, out);
     } else {
-      DecodeRow(p, rows.payload[static_cast<size_t>(pair.row)], &wide, out);
+      DecodeRow(p, rows.payload[static_cast<size_t>(pair.row)], out);
     }
     last = pair.row;
     out += p.hidden;
@@ -111,17 +117,19 @@ void UnpackRows(const ExpertsParams& p, const DispatchPlan& plan,
 
 Result<std::unique_ptr<ExpertParallel>> ExpertParallel::Make(comm::Communicator* group,
                                                              parallel::Placement placement,
-                                                             comm::Communicator* devices) {
+                                                             comm::Communicator* devices,
+                                                             const kernels::ExchangeOps* exchange) {
   TW_TRY(parallel::CheckPlacement(placement));
   if (placement.shape.ranks != group->size())
     return base::InvalidArgument(fmt::format("a placement for {} ranks, there are {}",
                                              placement.shape.ranks, group->size()));
-  return std::unique_ptr<ExpertParallel>(new ExpertParallel(group, devices, std::move(placement)));
+  return std::unique_ptr<ExpertParallel>(
+      new ExpertParallel(group, devices, exchange, std::move(placement)));
 }
 
 ExpertParallel::ExpertParallel(comm::Communicator* group, comm::Communicator* devices,
-                               parallel::Placement placement)
-    : group_(group), devices_(devices), placement_(std::move(placement)) {
+                               const kernels::ExchangeOps* exchange, parallel::Placement placement)
+    : group_(group), devices_(devices), exchange_(exchange), placement_(std::move(placement)) {
   MakeTables();
   Forget();
 }
@@ -269,7 +277,11 @@ void ExpertParallel::WriteRows(const DispatchPlan& plan, const ExpertsParams& pa
   const int64_t row_bytes = tensor::RowBytes(params.quantise, params.hidden);
   const auto weights = std::span(params.weights, static_cast<size_t>(params.rows * params.topk));
   const auto write = capacity_ > 0 ? parallel::WriteFixedMessage : parallel::WriteMessage;
-  EncodeRows(params, plan, group_->rank(), row_bytes, &payload_);
+  if (group_->size() > 1) {
+    EncodeRows(params, row_bytes, &all_rows_, &payload_);
+  } else {
+    payload_.resize(static_cast<size_t>(params.rows * row_bytes));
+  }
   sent_.resize(Sum(bytes));
   auto begin = std::span(sent_);
   for (int r = 0; r < group_->size(); ++r) {
@@ -373,20 +385,14 @@ Status ExpertParallel::ReturnResults(const DispatchPlan& plan, int64_t hidden) {
 }
 
 void ExpertParallel::Combine(const DispatchPlan& plan, const ExpertsParams& p) {
-  std::vector<float> sum(static_cast<size_t>(p.hidden));
-  for (int64_t row = 0; row < p.rows; ++row) {
-    std::fill(sum.begin(), sum.end(), 0.0f);
-    for (int64_t k = 0; k < p.topk; ++k) {
-      const int32_t at = plan.returned_at[static_cast<size_t>(row * p.topk + k)];
-      const BF16* result = returned_.data() + at * p.hidden;
-      for (int64_t c = 0; c < p.hidden; ++c)
-        sum[static_cast<size_t>(c)] += tensor::ToFloat(result[c]);
-    }
-    for (int64_t c = 0; c < p.hidden; ++c) {
-      const float shared = tensor::ToFloat(shared_[static_cast<size_t>(row * p.hidden + c)]);
-      p.out[row * p.hidden + c] = tensor::ToBF16(sum[static_cast<size_t>(c)] + shared);
-    }
-  }
+  kernels::HostExchangeOps().sum_results({.stream = p.stream,
+                                          .rows = p.rows,
+                                          .topk = p.topk,
+                                          .width = p.hidden,
+                                          .at = plan.returned_at.data(),
+                                          .results = returned_.data(),
+                                          .shared = shared_.data(),
+                                          .out = p.out});
 }
 
 }  // namespace thalweg::model

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "kernels/exchange.h"
 #include "kernels/ops.h"
 #include "model/device_experts.h"
 #include "parallel/dispatch.h"
@@ -25,9 +26,10 @@ class ExpertParallel {
   // every rank. Errors: a placement that is not whole or for another number of ranks.
   // devices: the same ranks where each is a device of its own, whose memory messages then travel
   // from and to; null: rows of a device go through host memory. It outlives this, too.
-  static Result<std::unique_ptr<ExpertParallel>> Make(comm::Communicator* group,
-                                                      parallel::Placement placement,
-                                                      comm::Communicator* devices = nullptr);
+  // exchange: how devices pack such rows; null: as kernels/exchange.h knows of the backend.
+  static Result<std::unique_ptr<ExpertParallel>> Make(
+      comm::Communicator* group, parallel::Placement placement,
+      comm::Communicator* devices = nullptr, const kernels::ExchangeOps* exchange = nullptr);
 
   // The layer from which on a step may have other rows than before: the decoder's first. Ranks
   // agree on rows there and in layer 0. The same on all ranks, before the first step.
@@ -59,13 +61,14 @@ class ExpertParallel {
 
  private:
   ExpertParallel(comm::Communicator* group, comm::Communicator* devices,
-                 parallel::Placement placement);
+                 const kernels::ExchangeOps* exchange, parallel::Placement placement);
   void MakeTables();
   void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
   // Where rows go; ranks know of how many then.
   Result<parallel::DispatchPlan> PlanRows(int layer, const kernels::ExpertsParams& params);
   Status Exchange(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   // device_exchange.cc: the same where rows stay on devices.
+  const kernels::ExchangeOps& Packing(const kernels::Ops& ops) const;
   Status ExchangeThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   Status SendChoices(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& host);
   Status SendRowsThere(int layer, const parallel::DispatchPlan& plan, const kernels::Ops& ops,
@@ -92,6 +95,7 @@ class ExpertParallel {
 
   comm::Communicator* group_;
   comm::Communicator* devices_;
+  const kernels::ExchangeOps* exchange_;
   parallel::Placement placement_;
   std::vector<parallel::ReplicaTable> tables_;  // [layers]
   parallel::ExpertCounts counts_;
@@ -107,6 +111,7 @@ class ExpertParallel {
   // Of the layer under way.
   std::vector<parallel::DispatchCounts> in_counts_;  // [ranks]
   std::vector<std::byte> payload_, sent_, received_;
+  std::vector<int32_t> all_rows_;  // 0, 1, 2, ...
   parallel::ReceivedRows rows_;
   std::vector<tensor::BF16> x_, results_, returned_, shared_;
   DeviceExperts device_;

@@ -15,27 +15,31 @@ struct Target {
   DispatchEntry entry;
 };
 
-std::vector<Target> TargetsOf(const RoutedRows& routed, int64_t row, const ReplicaTable& replicas,
+// Of every choice, [rows * topk].
+std::vector<Target> TargetsOf(const RoutedRows& routed, const ReplicaTable& replicas,
                               const PlacementShape& shape) {
   std::vector<Target> targets;
-  for (int64_t i = 0; i < routed.topk; ++i) {
-    const int32_t expert = routed.chosen[static_cast<size_t>(row * routed.topk + i)];
-    const int32_t slot = replicas.Choose(expert, routed.source_rank, routed.first_row + row);
-    targets.push_back(
-        {static_cast<int>(slot / shape.slots_per_rank),
-         {static_cast<int32_t>(i), static_cast<int32_t>(slot % shape.slots_per_rank)}});
+  targets.reserve(routed.chosen.size());
+  for (int64_t row = 0; row < routed.rows; ++row) {
+    for (int64_t i = 0; i < routed.topk; ++i) {
+      const int32_t expert = routed.chosen[static_cast<size_t>(row * routed.topk + i)];
+      const int32_t slot = replicas.Choose(expert, routed.source_rank, routed.first_row + row);
+      targets.push_back(
+          {static_cast<int>(slot / shape.slots_per_rank),
+           {static_cast<int32_t>(i), static_cast<int32_t>(slot % shape.slots_per_rank)}});
+    }
   }
   return targets;
 }
 
-// Adds what one row sends to one rank, if anything.
-void AddRow(int64_t row, int rank, const std::vector<Target>& targets, int64_t topk,
-            DispatchPlan* plan) {
+// Adds what one row sends to one rank, if anything. targets: of this row.
+void AddRow(int64_t row, int rank, std::span<const Target> targets, DispatchPlan* plan) {
   const size_t before = plan->entries.size();
   for (const Target& target : targets) {
     if (target.rank != rank) continue;
-    plan->returned_at[static_cast<size_t>(row * topk + target.entry.choice)] =
-        static_cast<int32_t>(plan->entries.size());
+    const size_t choice = static_cast<size_t>(row) * targets.size() +
+                          static_cast<size_t>(target.entry.choice);
+    plan->returned_at[choice] = static_cast<int32_t>(plan->entries.size());
     plan->entries.push_back(target.entry);
   }
   if (plan->entries.size() == before) return;
@@ -60,16 +64,16 @@ DispatchPlan PlanDispatch(const RoutedRows& routed, const ReplicaTable& replicas
                           const PlacementShape& shape) {
   TW_CHECK_LE(routed.topk, kMostTopExperts);
   TW_CHECK_EQ(static_cast<int64_t>(routed.chosen.size()), routed.rows * routed.topk);
-  std::vector<std::vector<Target>> targets;
-  for (int64_t row = 0; row < routed.rows; ++row)
-    targets.push_back(TargetsOf(routed, row, replicas, shape));
+  const std::vector<Target> targets = TargetsOf(routed, replicas, shape);
+  const auto topk = static_cast<size_t>(routed.topk);
   DispatchPlan plan;
+  plan.entries.reserve(targets.size());
   plan.row_begin = {0};
   plan.entry_begin = {0};
   plan.returned_at.assign(routed.chosen.size(), -1);
   for (int rank = 0; rank < shape.ranks; ++rank) {
     for (int64_t row = 0; row < routed.rows; ++row)
-      AddRow(row, rank, targets[static_cast<size_t>(row)], routed.topk, &plan);
+      AddRow(row, rank, std::span(targets).subspan(static_cast<size_t>(row) * topk, topk), &plan);
     plan.row_begin.push_back(static_cast<int32_t>(plan.rows.size()));
   }
   return plan;

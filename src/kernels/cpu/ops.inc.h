@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention.inc.h"
 #include "kernels/cpu/caches.inc.h"
+#include "kernels/cpu/exchange.inc.h"
 #include "kernels/cpu/hyper.inc.h"
 #include "kernels/cpu/index_select.inc.h"
 #include "kernels/cpu/linear.inc.h"
@@ -58,6 +59,11 @@ const Ops& TargetOps(Numerics numerics) {
   static const Ops exact = MakeOps<Numerics::kExact>();
   static const Ops fast = MakeOps<Numerics::kFast>();
   return numerics == Numerics::kExact ? exact : fast;
+}
+
+const ExchangeOps& TargetExchangeOps() {
+  static const ExchangeOps ops = {PickRows, UnpackRows, SumResults};
+  return ops;
 }
 
 }  // namespace thalweg::kernels::cpu::THALWEG_CPU_TARGET

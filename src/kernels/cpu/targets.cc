@@ -57,12 +57,12 @@ bool HasAmx() { return false; }
 #endif
 
 constexpr TargetRow kTable[] = {
-    {"generic", Always, generic::TargetOps},
+    {"generic", Always, generic::TargetOps, generic::TargetExchangeOps},
 #ifdef THALWEG_X86_TARGETS
-    {"avx2", HasAvx2, avx2::TargetOps},
-    {"avx512", HasAvx512, avx512::TargetOps},
-    {"avx512bf16", HasAvx512Dots, avx512bf16::TargetOps},
-    {"amx", HasAmx, amx::TargetOps},
+    {"avx2", HasAvx2, avx2::TargetOps, avx2::TargetExchangeOps},
+    {"avx512", HasAvx512, avx512::TargetOps, avx512::TargetExchangeOps},
+    {"avx512bf16", HasAvx512Dots, avx512bf16::TargetOps, avx512bf16::TargetExchangeOps},
+    {"amx", HasAmx, amx::TargetOps, amx::TargetExchangeOps},
 #endif
 };
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/exchange.h"
 #include "kernels/ops.h"
 
 namespace thalweg::kernels::cpu {
@@ -12,6 +13,7 @@ struct TargetRow {
   std::string_view name;
   bool (*supported)();  // by the processor that runs this
   const Ops& (*ops)(Numerics);
+  const ExchangeOps& (*exchange)();
 };
 
 // Plainest first: the last supported row is the one to use.
@@ -19,18 +21,23 @@ std::span<const TargetRow> TargetTable();
 
 namespace generic {
 const Ops& TargetOps(Numerics numerics);
+const ExchangeOps& TargetExchangeOps();
 }
 namespace avx2 {
 const Ops& TargetOps(Numerics numerics);
+const ExchangeOps& TargetExchangeOps();
 }
 namespace avx512 {
 const Ops& TargetOps(Numerics numerics);
+const ExchangeOps& TargetExchangeOps();
 }
 namespace avx512bf16 {
 const Ops& TargetOps(Numerics numerics);
+const ExchangeOps& TargetExchangeOps();
 }
 namespace amx {
 const Ops& TargetOps(Numerics numerics);
+const ExchangeOps& TargetExchangeOps();
 }
 
 }  // namespace thalweg::kernels::cpu
