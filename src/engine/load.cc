@@ -139,6 +139,7 @@ void LeadRanks(const EngineOptions& options, Parts* parts) {
       group, ExpertPlaces(group, parts->experts.get(), parts->moves.get()),
       RebalanceOptions{.window_rows = options.rebalance_window,
                        .counts = options.expert_counts,
+                       .step_bytes = options.rebalance_bytes,
                        .rules = {.least_rows = 1}});
   parts->rebalancer = rebalancer.get();
   parts->executor = std::make_unique<exec::RanksExecutor>(

@@ -54,6 +54,8 @@ base::Json ExpertsJson(const ExpertMetrics& e) {
   json["last_step"] = e.last_step;
   json["imbalance"] = e.imbalance;
   json["longest_step"] = e.longest_step;
+  json["worked_steps"] = e.worked_steps;
+  json["worked_seconds"] = e.worked_seconds;
   return json;
 }
 

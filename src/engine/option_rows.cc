@@ -276,6 +276,12 @@ std::vector<OptionRow> EngineOptions::EngineRankRows() {
                "go on; 0: they stay",
        .fallback = "0",
        .most = 1e12},
+      {.name = "rebalance-bytes",
+       .kind = OptionKind::kInteger,
+       .help = "bytes of experts that move before one step at most, into and out of each rank; 0: "
+               "as many as take a tenth of the step, as measured",
+       .fallback = "0",
+       .most = 1e12},
       {.name = "expert-counts",
        .help = "rows by layer and expert: written at the end, for thalweg inspect experts; if the "
                "file is there, experts are placed by it at the start",

@@ -112,6 +112,7 @@ void ReadRanks(const OptionValues& values, EngineOptions* o) {
 void ReadEngineRanks(const OptionValues& values, EngineOptions* o) {
   o->context_ranks = values.Integer("context-ranks");
   o->rebalance_window = values.Integer("rebalance-window");
+  o->rebalance_bytes = values.Integer("rebalance-bytes");
   o->expert_counts = values.Text("expert-counts");
 }
 
@@ -185,6 +186,7 @@ void WriteRanks(const EngineOptions& o, OptionValues* values) {
   SetText("expert-placement", o.expert_placement, values);
   SetNumber("expert-spare", o.expert_spare, values);
   SetNumber("rebalance-window", o.rebalance_window, values);
+  SetNumber("rebalance-bytes", o.rebalance_bytes, values);
   SetText("expert-counts", o.expert_counts, values);
 }
 
@@ -224,15 +226,6 @@ Status EngineOptions::CheckRanks() const {
 Status EngineOptions::Check() const {
   TW_TRY(CheckReplay(replay, keep_tokens));
   TW_TRY(CheckRanks());
-  if (context_ranks > 1 && backend != "cpu" && backend != "reference")
-    return base::Unsupported(fmt::format(
-        "--context-ranks {} with --backend {}: rows of prompts are shared on the host's processors "
-        "alone",
-        context_ranks, backend));
-  if (rebalance_window > 0 && backend != "cpu" && backend != "reference")
-    return base::Unsupported(fmt::format(
-        "--rebalance-window {} with --backend {}: experts move on the host's processors alone",
-        rebalance_window, backend));
   if (checkpoint_interval < kBlockTokens || checkpoint_interval % kBlockTokens != 0) {
     return base::InvalidArgument(
         fmt::format("--checkpoint-interval is {}, but must be a multiple of {}",

@@ -56,6 +56,7 @@ struct EngineOptions {
   std::string expert_placement = {};  // file of a placement; empty: experts in order
   int64_t expert_spare = 0;           // slots for replicas on each rank
   int64_t rebalance_window = 0;       // rows between two looks at where experts lie; 0: they stay
+  int64_t rebalance_bytes = 0;        // that move before one step; 0: what a tenth of it allows
   std::string expert_counts = {};     // file of counts, read at the start and written at the end
 
   int64_t overlap = 1;           // plans ahead of the step that runs; 0: synchronous

@@ -16,11 +16,18 @@ constexpr int64_t kWindows = 4;  // whose sum is looked at
 constexpr int64_t kLeastBytes = 64 << 10;
 constexpr int64_t kFirstBytes = 256 << 10;  // before anything is known about speeds
 constexpr int64_t kMostBytes = 64 << 20;
-constexpr size_t kSteps = 128;       // of which the median is taken
+constexpr size_t kPieces = 9;        // of which the median is taken
+constexpr size_t kSteps = 128;       // likewise
 constexpr size_t kFewestSteps = 16;  // with so many rows, for a median that says something
 
 double Seconds(std::chrono::steady_clock::duration d) {
   return std::chrono::duration<double>(d).count();
+}
+
+double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 double Mean(const std::vector<double>& values) {
@@ -54,7 +61,13 @@ Status Rebalancer::Before(const step::StepPlan& plan) {
   step_rows_ = plan.RowCount();
   rows_ += step_rows_;
   worked_ = false;
-  return options_.window_rows > 0 ? Work() : Status();
+  if (options_.window_rows == 0) return {};
+  TW_TRY(Work());
+  if (!worked_) return {};
+  const std::scoped_lock lock(mutex_);
+  ++metrics_.worked_steps;
+  metrics_.worked_seconds += Seconds(Clock::now() - began_);
+  return {};
 }
 
 // At most one thing before a step.
@@ -105,18 +118,19 @@ Status Rebalancer::PlanLayer() {
 
 // So much that moving it takes a small part of a step.
 int64_t Rebalancer::NextBytes() const {
+  if (options_.step_bytes > 0) return options_.step_bytes;
   const double step = MedianSeconds(step_rows_);
-  if (seconds_per_byte_ <= 0 || step <= 0) return kFirstBytes;
-  const double bytes = options_.most_share * step / seconds_per_byte_;
+  if (byte_seconds_.empty() || step <= 0) return kFirstBytes;
+  const double of_a_byte = MedianOf({byte_seconds_.begin(), byte_seconds_.end()});
+  const double bytes = options_.most_share * step / of_a_byte;
   return std::clamp(static_cast<int64_t>(bytes), kLeastBytes, kMostBytes);
 }
 
 Status Rebalancer::Advance() {
   const int64_t transfers = places_.moves()->transfers();
-  const int64_t bytes = NextBytes();
   const Clock::time_point began = Clock::now();
-  TW_TRY(Order({.kind = PlacementOrder::Kind::kAdvance, .bytes = bytes}));
-  if (transfers > 0) seconds_per_byte_ = Seconds(Clock::now() - began) / static_cast<double>(bytes);
+  TW_TRY(Order({.kind = PlacementOrder::Kind::kAdvance, .bytes = NextBytes()}));
+  NoteMove(places_.moves()->advanced_bytes(), Seconds(Clock::now() - began));
   if (places_.moves()->busy()) return {};
   spdlog::info(
       "experts of layer {} lie anew from step {} on: {} came to another rank, the busiest rank has "
@@ -136,9 +150,14 @@ double Rebalancer::MedianSeconds(int64_t rows) const {
   for (const Step& step : steps_)
     if (step.rows == rows) seconds.push_back(step.seconds);
   if (seconds.size() < kFewestSteps) return 0;
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return MedianOf(std::move(seconds));
+}
+
+// Short pieces are all latency; the median does not heed one that the machine disturbed.
+void Rebalancer::NoteMove(int64_t bytes, double seconds) {
+  if (bytes < kLeastBytes) return;
+  byte_seconds_.push_back(seconds / static_cast<double>(bytes));
+  if (byte_seconds_.size() > kPieces) byte_seconds_.pop_front();
 }
 
 void Rebalancer::NoteStep(const Step& step) {

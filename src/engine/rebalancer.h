@@ -20,6 +20,7 @@ struct RebalanceOptions {
   int64_t window_rows = 0;            // 0: experts stay where they are
   std::filesystem::path counts = {};  // written at the end; empty: not
   double most_share = 0.1;            // of a step's time that moving takes
+  int64_t step_bytes = 0;             // moved before a step at most; 0: most_share decides
   parallel::RebalanceRules rules = {};
 };
 
@@ -49,6 +50,7 @@ class Rebalancer : public exec::BetweenSteps {
   int64_t NextBytes() const;
   double MedianSeconds(int64_t rows) const;
   void NoteStep(const Step& step);
+  void NoteMove(int64_t bytes, double seconds);
   void SaveCounts();
 
   comm::Communicator* group_;
@@ -59,7 +61,7 @@ class Rebalancer : public exec::BetweenSteps {
   int64_t rows_ = 0;              // planned since the last count
   int next_layer_ = 0;            // to be placed; behind the last: none
   double expected_gain_[2] = {};  // imbalance of the layer under way, before and after
-  double seconds_per_byte_ = 0;   // of what moved last; 0: not known
+  std::deque<double> byte_seconds_;  // of a byte, in the newest pieces that were large enough
 
   // Of the step under way.
   uint64_t number_ = 0;

@@ -20,7 +20,7 @@ constexpr size_t kSampleBytes = 4096;
 constexpr size_t kMaxFiles = 4096;
 
 // Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 28> kWithoutEffect = {"model-dir",
+constexpr std::array<std::string_view, 29> kWithoutEffect = {"model-dir",
                                                              "offline",
                                                              "threads",
                                                              "pin",
@@ -47,6 +47,7 @@ constexpr std::array<std::string_view, 28> kWithoutEffect = {"model-dir",
                                                              "context-ranks",
                                                              "expert-spare",
                                                              "rebalance-window",
+                                                             "rebalance-bytes",
                                                              "expert-counts"};
 
 std::string_view TextOf(std::span<const std::byte> bytes) {
