@@ -191,9 +191,8 @@ Result<RankModel> MakeRank(const EngineOptions& options, const checkpoint::Check
                                                           checkpoint, &rank.executor->model()));
   TW_TRY(rank.executor->SetDrafts(drafts));
   if (!model.experts_move) return rank;
-  TW_ASSIGN(rank.moves,
-            model::ExpertMoves::Make(group, rank.experts.get(), &rank.executor->model(),
-                                     rank.devices.get()));
+  TW_ASSIGN(rank.moves, model::ExpertMoves::Make(group, rank.experts.get(), &rank.executor->model(),
+                                                 rank.devices.get()));
   return rank;
 }
 

@@ -33,8 +33,7 @@ int64_t FirstHalf(const kvpool::Geometry& g, const SharedSequence& q, const Piec
 template <typename Move>
 void EachRun(const tensor::PagedRows& rows, const GroupRange& range, const Move& move) {
   for (int64_t row = range.begin; row < range.end;) {
-    const int64_t next =
-        std::min(range.end, (row / rows.rows_per_block + 1) * rows.rows_per_block);
+    const int64_t next = std::min(range.end, (row / rows.rows_per_block + 1) * rows.rows_per_block);
     move(rows.Row(row), (next - row) * rows.row_bytes);
     row = next;
   }

@@ -122,7 +122,7 @@ class ContextStep {
   std::vector<int64_t> kept_;       // by place: rows that are not shared
   std::vector<int32_t> shared_of_;  // by chunk of this rank: index into sequences_, or -1
   Transfer heads_;
-  bool groups_due_ = false;         // of earlier ranks
+  bool groups_due_ = false;  // of earlier ranks
   std::vector<int> owners_;  // layers whose groups later ranks have not sent to earlier ones
   int committed_ = 0, exchanged_ = 0;  // layers whose windows are in rings; in those of all ranks
   std::vector<float> logits_;

@@ -49,7 +49,9 @@ class RowTransfer {
   void Start(const tensor::Memory& memory, const tensor::Stream& stream);
   // Room for what goes to a place, and for what comes from it, until the next Start of a message to
   // or from it.
-  std::byte* Out(int place, int64_t bytes) { return Room(&out_[static_cast<size_t>(place)], bytes); }
+  std::byte* Out(int place, int64_t bytes) {
+    return Room(&out_[static_cast<size_t>(place)], bytes);
+  }
   void Expect(int place, int64_t bytes) { Room(&in_[static_cast<size_t>(place)], bytes); }
   const std::byte* in(int place) const { return in_[static_cast<size_t>(place)].room.data(); }
   int64_t bytes_out() const;

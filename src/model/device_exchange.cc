@@ -50,6 +50,12 @@ std::vector<int64_t> SizesOf(const std::vector<DispatchCounts>& counts) {
 
 }  // namespace
 
+const kernels::ExchangeOps& ExpertParallel::Packing(const kernels::Ops& ops) const {
+  const kernels::ExchangeOps* own = exchange_ != nullptr ? exchange_ : kernels::ExchangeOpsOf(ops);
+  TW_CHECK(own != nullptr);
+  return *own;
+}
+
 Status ExpertParallel::ExchangeThere(int layer, const kernels::Ops& ops,
                                      const ExpertsParams& params) {
   TW_CHECK(params.experts.size() == static_cast<size_t>(placement_.shape.experts));
@@ -91,13 +97,13 @@ Status ExpertParallel::SendRowsThere(int layer, const DispatchPlan& plan, const 
   const auto sent = static_cast<int64_t>(plan.rows.size());
   std::byte* picked = device_.Room(DeviceExperts::kPicked, sent * row_bytes, ops);
   std::byte* came = device_.Room(DeviceExperts::kCame, RowsOf(in_counts_) * row_bytes, ops);
-  kernels::ExchangeOpsOf(ops)->pick_rows({.stream = params.stream,
-                                          .count = sent,
-                                          .width = params.hidden,
-                                          .format = params.quantise,
-                                          .rows = plan.rows.data(),
-                                          .x = params.x,
-                                          .out = reinterpret_cast<uint8_t*>(picked)});
+  Packing(ops).pick_rows({.stream = params.stream,
+                          .count = sent,
+                          .width = params.hidden,
+                          .format = params.quantise,
+                          .rows = plan.rows.data(),
+                          .x = params.x,
+                          .out = reinterpret_cast<uint8_t*>(picked)});
   Travel travel;
   for (int r = 0; r < group_->size(); ++r) {
     const auto at = static_cast<size_t>(r);
@@ -126,7 +132,7 @@ void ExpertParallel::RunReceivedThere(int layer, const kernels::Ops& ops,
   }
   const int64_t bytes = ResultBytes(pairs, params.hidden);
   auto* x = reinterpret_cast<BF16*>(device_.Room(DeviceExperts::kX, bytes, ops));
-  kernels::ExchangeOpsOf(ops)->unpack_rows(
+  Packing(ops).unpack_rows(
       {.stream = params.stream,
        .count = pairs,
        .width = params.hidden,
@@ -162,7 +168,7 @@ Status ExpertParallel::ReturnThere(const DispatchPlan& plan, const kernels::Ops&
   }
   device_.Wait(ops, params.stream);
   TW_TRY(devices_->Exchange(travel.movement()));
-  kernels::ExchangeOpsOf(ops)->sum_results(
+  Packing(ops).sum_results(
       {.stream = params.stream,
        .rows = params.rows,
        .topk = params.topk,

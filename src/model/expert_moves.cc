@@ -60,11 +60,7 @@ Result<std::unique_ptr<ExpertMoves>> ExpertMoves::Make(comm::Communicator* group
 
 ExpertMoves::ExpertMoves(comm::Communicator* group, comm::Communicator* devices,
                          ExpertParallel* experts, Model* model, bool by_message)
-    : group_(group),
-      devices_(devices),
-      experts_(experts),
-      model_(model),
-      by_message_(by_message) {
+    : group_(group), devices_(devices), experts_(experts), model_(model), by_message_(by_message) {
   expert_bytes_ =
       by_message ? model->expert_store().block_bytes() : StoredBytes(model->experts(0).front());
 }
@@ -124,8 +120,8 @@ std::vector<ExpertMoves::Piece> ExpertMoves::NextPieces(int64_t bytes) {
     room_in -= piece;
     room_out -= piece;
   }
-  const int64_t room = std::min(*std::min_element(in.begin(), in.end()),
-                                *std::min_element(out.begin(), out.end()));
+  const int64_t room =
+      std::min(*std::min_element(in.begin(), in.end()), *std::min_element(out.begin(), out.end()));
   advanced_bytes_ = bytes - room;
   return pieces;
 }

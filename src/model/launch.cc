@@ -60,8 +60,8 @@ void Model::State::AcceptDrafts(Run& run) {
 
 bool Model::CanLaunch(int64_t logit_rows) const {
   const State& s = *state_;
-  return s.memory().steps != nullptr && s.parts.options.ops->choose != nullptr &&
-         !s.InGroup() && logit_rows <= MostLaunchRows();
+  return s.memory().steps != nullptr && s.parts.options.ops->choose != nullptr && !s.InGroup() &&
+         logit_rows <= MostLaunchRows();
 }
 
 int64_t Model::MostLaunchRows() const { return std::min(kMostGraphRows, options().max_rows); }

@@ -161,7 +161,6 @@ class Uploader {
   }
 
  private:
-
   const kernels::Ops& ops_;
   tensor::Stream stream_;
   std::byte* next_;
@@ -194,8 +193,7 @@ Result<UploadedWeights> UploadWeights(const Config& config, const ModelOptions& 
   const std::unordered_set<Matrix*> elsewhere = OfOtherRanks(options.expert_parallel, weights);
   const std::vector<Matrix*> matrices = AllBut(elsewhere, weights);
   const int64_t blocks = PlanFreeBlocks(options, *weights, store);
-  const int64_t bytes =
-      BoundBytes(config, ops, matrices, weights) + blocks * store->block_bytes();
+  const int64_t bytes = BoundBytes(config, ops, matrices, weights) + blocks * store->block_bytes();
   const int64_t tables = BytesOf(VisitTables, config, weights);
   const int64_t free = ops.memory->free_bytes();
   const bool tables_fit = free < 0 || bytes + tables + others <= free;

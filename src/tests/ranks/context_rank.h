@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "kernels/backends.h"
+#include "kernels/exchange.h"
 #include "model/context_parallel.h"
 #include "model/expert_parallel.h"
 #include "tests/invariance/checkpoints.h"
@@ -34,6 +35,7 @@ struct Sizes {
   bool experts = false;    // over the ranks, too
   int64_t least_rows = 1;  // of a chunk that is shared
   int64_t max_rows = 128;
+  bool devices = false;  // rows of a device travel without host memory
 };
 
 // One rank's model, and what it does in a step: fills `chunks`, which live until the step is done.
@@ -49,9 +51,12 @@ class Rank {
     options.max_tokens = kBlocks * 64;
     options.blocks_from_outside = true;
     options.checkpoints = 2;
+    options.graphs = false;  // a device that is pretended records none
+    comm::Communicator* devices = sizes.devices ? comm : nullptr;
     if (comm != nullptr) {
-      auto made = model::ContextParallel::Make(comm, {.first = 0, .size = comm->size()},
-                                               {.least_rows = sizes.least_rows, .least_gain = 0});
+      auto made =
+          model::ContextParallel::Make(comm, {.first = 0, .size = comm->size()},
+                                       {.least_rows = sizes.least_rows, .least_gain = 0}, devices);
       EXPECT_TRUE(made.ok()) << made.status().ToString();
       context_ = std::move(*made);
       options.context_parallel = context_.get();
@@ -60,7 +65,8 @@ class Rank {
     if (sizes.experts && comm != nullptr) {
       const checkpoint::Config& c = checkpoint.config();
       const auto shape = parallel::ShapeFor(c.n_routed_experts, comm->size(), 0);
-      auto made = model::ExpertParallel::Make(comm, parallel::InOrder(*shape, c.num_hidden_layers));
+      auto made = model::ExpertParallel::Make(comm, parallel::InOrder(*shape, c.num_hidden_layers),
+                                              devices, &kernels::HostExchangeOps());
       experts_ = std::move(*made);
       options.expert_parallel = experts_.get();
     }

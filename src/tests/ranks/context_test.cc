@@ -15,6 +15,7 @@
 #include "comm/test_ranks.h"
 #include "kernels/backends.h"
 #include "model/context_parallel.h"
+#include "tests/device/pretend.h"
 #include "tests/invariance/checkpoints.h"
 #include "tests/ranks/context_rank.h"
 
@@ -244,6 +245,26 @@ TEST(ContextParallel, PromptsBehindWhatOthersComputed) {
   for (const int64_t least : {1, 4}) {
     ExpectSameAsAlone("tiny-a", Exact(), {2, 3, 8}, Prefixes, {.least_rows = least});
     ExpectSameAsAlone("tiny-b", Exact(), {2, 3}, Prefixes, {.least_rows = least});
+  }
+}
+
+// A processor that pretends to be a device: rows that travel from device to device, and rows that
+// go through host memory.
+TEST(ContextParallel, RowsOfDevices) {
+  for (const bool devices : {true, false}) {
+    SCOPED_TRACE(devices);
+    const auto check = [&](const std::string& name, const std::vector<int>& worlds,
+                           const Script& script, Sizes sizes) {
+      sizes.devices = devices;
+      ExpectSameAsAlone(name, PretendedDevice(), worlds, script, sizes);
+    };
+    check("tiny-a", {2, 3, 8}, LongPrompt, {});
+    check("tiny-a", {2, 3}, ImagesAndEnds, {});
+    check("tiny-a", {3}, Prefixes, {.least_rows = 4});
+    check("tiny-b", {2, 4}, Ragged, {.experts = true});
+    check("tiny-b", {2, 3, 8}, Replay, {.experts = true, .least_rows = 4});
+    check("tiny-b", {2}, ManySequences, {});
+    check("nano", {2}, ShortPrompt, {.experts = true});
   }
 }
 

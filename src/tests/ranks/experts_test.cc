@@ -6,11 +6,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <thread>
 
 #include "comm/test_ranks.h"
 #include "kernels/backends.h"
+#include "kernels/exchange.h"
 #include "kernels/test_kit.h"
 #include "model/expert_parallel.h"
 #include "parallel/balance.h"
@@ -51,6 +54,7 @@ struct Ranks {
   const checkpoint::Checkpoint& checkpoint;
   const kernels::Ops& ops;
   int size;
+  bool devices = false;                         // rows stay on them
   std::vector<std::vector<float>> logits = {};  // by rank
   std::vector<parallel::ExpertCounts> counts = {};
 
@@ -62,7 +66,9 @@ struct Ranks {
   void RunRank(comm::Communicator& comm) {
     const auto rank = static_cast<size_t>(comm.rank());
     const checkpoint::Config& config = checkpoint.config();
-    auto experts = model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1));
+    auto experts =
+        model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1), devices ? &comm : nullptr,
+                                    &kernels::HostExchangeOps());
     ASSERT_TRUE(experts.ok()) << experts.status().ToString();
     RankReader reader(checkpoint, ops, comm.rank(), experts->get());
     for (int64_t step = 0; step < kMostSteps; ++step) {
@@ -85,14 +91,14 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 void ExpectSameAsAlone(const std::string& name, const kernels::Ops& ops,
-                       const std::vector<int>& sizes) {
+                       const std::vector<int>& sizes, bool devices = false) {
   const checkpoint::Checkpoint& checkpoint = Shipped(name);
   std::vector<std::vector<float>> alone;
   for (int rank = 0; rank < *std::max_element(sizes.begin(), sizes.end()); ++rank)
     alone.push_back(Alone(checkpoint, ops, rank));
   for (const int size : sizes) {
     if (size > checkpoint.config().n_routed_experts) continue;
-    Ranks ranks{checkpoint, ops, size};
+    Ranks ranks{checkpoint, ops, size, devices};
     ranks.Run();
     for (size_t r = 0; r < ranks.logits.size(); ++r)
       EXPECT_TRUE(SameBits(ranks.logits[r], alone[r])) << name << ", rank " << r << " of " << size;
@@ -126,6 +132,13 @@ TEST(ExpertParallel, ReferenceBodiesToo) {
 TEST(ExpertParallel, RowsOfADevice) {
   ExpectSameAsAlone("tiny-a", PretendedDevice(), {1, 2, 3});
   ExpectSameAsAlone("nano", PretendedDevice(), {2});
+}
+
+// Rows that travel from device to device, on one that is pretended.
+TEST(ExpertParallel, RowsThatStayOnDevices) {
+  for (const char* name : {"tiny-a", "tiny-b"})
+    ExpectSameAsAlone(name, PretendedDevice(), {1, 2, 3, 4, 8}, true);
+  ExpectSameAsAlone("nano", PretendedDevice(), {2}, true);
 }
 
 TEST(ExpertParallel, EveryRowIsCountedForEachOfItsExperts) {
@@ -220,6 +233,59 @@ TEST(ExpertParallel, BytesOfTheReleasedWidth) {
     EXPECT_NEAR(sum(sending.sent) / sum(sending.formula), 1, 0.01) << rows;
     EXPECT_EQ(sending.padding, rows == 2 ? sending.expected_padding : 0);
   }
+}
+
+// A layer of rows of one rank, with experts that do nothing.
+void MixLayer(model::ExpertParallel* experts, const kernels::Ops& ops, int layer) {
+  constexpr int64_t kRows = 3, kHidden = 64;
+  const std::vector<int32_t> chosen = {0, 1, 2};
+  const std::vector<float> weights(chosen.size(), 1.0F);
+  const std::vector<tensor::BF16> x(kRows * kHidden);
+  std::vector<tensor::BF16> out(x.size());
+  const std::vector<kernels::FeedForward> all(4);
+  kernels::ExpertsParams params = {};
+  params.rows = kRows;
+  params.hidden = kHidden;
+  params.topk = 1;
+  params.x = x.data();
+  params.chosen = chosen.data();
+  params.weights = weights.data();
+  params.experts = all;
+  params.quantise = tensor::RowFormat::kFp8E8M0;
+  params.out = out.data();
+  experts->Mix(layer, ops, params);
+  EXPECT_TRUE(experts->status().ok()) << experts->status().ToString();
+}
+
+// Rank 1 sends its rows of the second layer only when rank 0's shared expert of that layer has run:
+// if it ran behind the transfer, both would wait for ever.
+void ExpectSharedExpertMeanwhile(const kernels::Ops& backend, bool devices) {
+  static std::atomic<int> shared_runs;  // of rank 0
+  static thread_local bool counts;
+  shared_runs = 0;
+  kernels::Ops ops = backend;
+  ops.experts = [](const kernels::ExpertsParams& p) {
+    const bool shared = p.topk == 0 || p.experts.size() == 1;
+    if (shared && counts) ++shared_runs;
+  };
+  comm::RunRanks(2, [&](comm::Communicator& comm) {
+    counts = comm.rank() == 0;
+    auto experts =
+        model::ExpertParallel::Make(&comm, parallel::InOrder(*parallel::ShapeFor(4, 2, 0), 3),
+                                    devices ? &comm : nullptr, &kernels::HostExchangeOps());
+    (*experts)->SetCut(2);
+    MixLayer(experts->get(), ops, 0);
+    const auto began = std::chrono::steady_clock::now();
+    const auto waited = [&] { return std::chrono::steady_clock::now() - began; };
+    while (comm.rank() == 1 && shared_runs < 2 && waited() < std::chrono::seconds(2))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_LT(waited(), std::chrono::seconds(2)) << "the shared expert waits for rows";
+    MixLayer(experts->get(), ops, 1);
+  });
+}
+
+TEST(ExpertParallel, TheSharedExpertRunsWhileRowsAreOnTheirWay) {
+  ExpectSharedExpertMeanwhile(Cpu(kernels::Numerics::kExact), false);
 }
 
 // A rank that fails in the middle: the step of the other ends with an error that says why.

@@ -9,8 +9,10 @@
 
 #include "comm/test_ranks.h"
 #include "kernels/backends.h"
+#include "kernels/exchange.h"
 #include "model/expert_moves.h"
 #include "model/expert_store.h"
+#include "tests/device/pretend.h"
 #include "tests/ranks/reader.h"
 
 namespace thalweg::tests {
@@ -25,6 +27,8 @@ struct Case {
   int64_t pieces = 1;  // that an expert comes in
   model::Repack repack = model::Repack::kAlways;
   int without_packing = -1;  // a rank that has the memory for none
+  bool device = false;       // a processor that pretends to be one,
+  bool through_host = true;  // to which weights come through host memory
 };
 
 // Every expert on the next rank, those of the last on the first.
@@ -63,12 +67,14 @@ void ExpectPackedWhereHeld(const model::ExpertParallel& experts, model::Model& m
 
 // A step, then a piece of the move, until some layers have moved.
 void RunRank(const Case& c, const checkpoint::Checkpoint& checkpoint, comm::Communicator& comm) {
-  auto experts = model::ExpertParallel::Make(&comm, FirstPlaces(checkpoint.config(), c.ranks));
+  comm::Communicator* devices = c.through_host ? nullptr : &comm;
+  auto experts = model::ExpertParallel::Make(&comm, FirstPlaces(checkpoint.config(), c.ranks),
+                                             devices, &kernels::HostExchangeOps());
   ASSERT_TRUE(experts.ok());
   const bool packs = comm.rank() != c.without_packing;
-  RankReader reader(checkpoint, Cpu(), comm.rank(), experts->get(),
+  RankReader reader(checkpoint, c.device ? PretendedDevice() : Cpu(), comm.rank(), experts->get(),
                     packs ? c.repack : model::Repack::kNever);
-  auto moves = model::ExpertMoves::Make(&comm, experts->get(), &reader.model());
+  auto moves = model::ExpertMoves::Make(&comm, experts->get(), &reader.model(), devices);
   ASSERT_TRUE(moves.ok()) << moves.status().ToString();
   EXPECT_EQ((*moves)->by_message(), c.repack == model::Repack::kAlways && c.without_packing < 0);
   const auto& places = (*experts)->placement();
@@ -117,6 +123,31 @@ TEST(ExpertMoves, StoredWeightsStayWhereTheyAre) {
 
 TEST(ExpertMoves, ARankWithoutMemoryForPackedOnes) {
   Check("tiny-a", {.ranks = 3, .without_packing = 1});
+}
+
+// On one that is pretended, from device to device and through host memory.
+TEST(ExpertMoves, WeightsOfDevices) {
+  for (const bool through_host : {false, true}) {
+    for (const int ranks : {2, 3, 4})
+      Check("tiny-a", {.ranks = ranks, .pieces = 2, .device = true, .through_host = through_host});
+    Check("nano", {.ranks = 2, .pieces = 3, .device = true, .through_host = through_host});
+  }
+}
+
+// A device that uses experts as they are stored has no blocks to move.
+TEST(ExpertMoves, StoredWeightsOfADeviceAreRefused) {
+  kernels::Ops ops = PretendedDevice();
+  ops.name = "unpacked";
+  ops.packed_bytes = [](const kernels::Matrix&) { return int64_t{0}; };
+  const checkpoint::Checkpoint& checkpoint = Shipped("tiny-a");
+  comm::RunRanks(2, [&](comm::Communicator& comm) {
+    auto experts = model::ExpertParallel::Make(&comm, FirstPlaces(checkpoint.config(), 2));
+    RankReader reader(checkpoint, ops, comm.rank(), experts->get());
+    const auto moves = model::ExpertMoves::Make(&comm, experts->get(), &reader.model());
+    EXPECT_EQ(moves.status().message(),
+              "experts of the unpacked backend move as it lays them out, and here it uses them as "
+              "they are stored, or the ranks differ: leave --rebalance-window out");
+  });
 }
 
 TEST(ExpertMoves, WhatCannotBeIsRefused) {

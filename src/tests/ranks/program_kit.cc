@@ -18,6 +18,10 @@ namespace thalweg::tests {
 
 std::string NanoFolder() { return std::string(THALWEG_SOURCE_DIR) + "/models/nano"; }
 
+std::string TinyFolder(const std::string& name) {
+  return std::string(THALWEG_SOURCE_DIR) + "/tests/data/" + name + "/model";
+}
+
 std::string BatchLines(int count, int max_tokens) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -41,13 +45,14 @@ std::string NewFile(const std::string& name, const std::string& text) {
   return path;
 }
 
-std::vector<std::string> BatchCommand(const std::string& in, const std::string& out) {
+std::vector<std::string> BatchCommand(const std::string& in, const std::string& out,
+                                      const std::string& model) {
   return {THALWEG_PROGRAM,
           "batch",
           in,
           out,
           "--model",
-          NanoFolder(),
+          model,
           "--threads",
           "1",
           "--cache-tokens",

@@ -10,8 +10,9 @@
 
 namespace thalweg::tests {
 
-// The model that comes with the repository.
+// The model that comes with the repository; one of the tiny ones of its tests.
 std::string NanoFolder();
+std::string TinyFolder(const std::string& name);
 
 // `count` lines for thalweg batch, greedy and sampled, with prompts of different lengths.
 std::string BatchLines(int count, int max_tokens);
@@ -20,7 +21,8 @@ std::string BatchLines(int count, int max_tokens);
 std::string NewFile(const std::string& name, const std::string& text);
 
 // The command line: one thread, small caches.
-std::vector<std::string> BatchCommand(const std::string& in, const std::string& out);
+std::vector<std::string> BatchCommand(const std::string& in, const std::string& out,
+                                      const std::string& model = NanoFolder());
 
 std::multiset<std::string> LinesOf(const std::string& path);
 
