@@ -30,6 +30,7 @@ Result<NcclLibrary> Open() {
   TW_TRY(Find(library, "ncclSend", &nccl.send));
   TW_TRY(Find(library, "ncclRecv", &nccl.receive));
   TW_TRY(Find(library, "ncclGetErrorString", &nccl.error_string));
+  static_cast<void>(Find(library, "ncclCommSplit", &nccl.split));
   return nccl;
 }
 

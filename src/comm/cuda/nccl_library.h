@@ -17,6 +17,7 @@ struct NcclLibrary {
   decltype(&ncclSend) send = nullptr;
   decltype(&ncclRecv) receive = nullptr;
   decltype(&ncclGetErrorString) error_string = nullptr;
+  decltype(&ncclCommSplit) split = nullptr;  // null before version 2.18
 };
 
 // Loaded once for the process; the error says what is missing.

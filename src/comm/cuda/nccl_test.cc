@@ -1,12 +1,13 @@
 // Ranks that are GPUs move bytes as the obvious model says: every operation, lengths that differ,
-// some zero; and a rank that fails is named. Prints what an all-to-all takes by the size of
-// messages.
+// some zero; one rank in one movement what the other has in two; and a rank that fails is named.
+// Prints what an all-to-all takes by the size of messages, and what it would take without the host.
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "comm/cuda/nccl_library.h"
 #include "comm/cuda/nccl_rank.h"
 #include "comm/test_ranks.h"
 
@@ -107,6 +108,37 @@ TEST(Nccl, MovesWhatTheModelSays) {
     });
 }
 
+// As ranks do that share the rows of a prompt: what earlier ranks send is waited for alone.
+void CheckForward(Communicator& gpu) {
+  const std::vector<std::byte> message = MessageOf(7, 8, 30'000);
+  const DeviceBytes mine(message);
+  std::vector<std::unique_ptr<DeviceBytes>> rooms;
+  std::vector<Incoming> earlier, later;
+  std::vector<Outgoing> out;
+  for (int r = 0; r < gpu.size(); ++r) {
+    rooms.push_back(std::make_unique<DeviceBytes>(message.size()));
+    if (r == gpu.rank()) continue;
+    out.push_back({r, mine.span()});
+    (r < gpu.rank() ? earlier : later).push_back({r, rooms.back()->span()});
+  }
+  const auto first = gpu.Begin({Operation::kExchange, {}, earlier});
+  const auto second = gpu.Begin({Operation::kExchange, out, later});
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status().ToString();
+  ASSERT_TRUE(gpu.Finish(*first).ok());
+  ASSERT_TRUE(gpu.Finish(*second).ok());
+  for (int r = 0; r < gpu.size(); ++r) {
+    if (r == gpu.rank()) continue;
+    EXPECT_EQ(rooms[static_cast<size_t>(r)]->Read(), message) << r;
+  }
+}
+
+TEST(Nccl, EarlierRanksAreWaitedForAlone) {
+  if (GpuCount() < 2) GTEST_SKIP() << "one GPU";
+  OnGpus(std::min(GpuCount(), 8), [](Communicator&, Communicator& gpu) {
+    for (int round = 0; round < 20; ++round) CheckForward(gpu);
+  });
+}
+
 TEST(Nccl, AFailureIsHeardWithItsReason) {
   if (GpuCount() < 2) GTEST_SKIP() << "one GPU";
   RunRanks(2, [](Communicator& control) {
@@ -146,6 +178,116 @@ TEST(Nccl, AllToAllBySize) {
     }
     EXPECT_GT(rate, 1.0);
   });
+}
+
+// Exchanges between two GPUs by NCCL alone, on a stream: of a group whose calls wait until work is
+// queued, split off one whose calls do not.
+class Exchanges {
+ public:
+  Exchanges(Communicator& control, size_t bytes)
+      : nccl_(**LoadNccl()),
+        peer_(1 - control.rank()),
+        out_(MessageOf(control.rank(), peer_, static_cast<int64_t>(bytes))),
+        in_(bytes) {
+    cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    ncclUniqueId id = {};
+    if (control.rank() == 0) nccl_.get_unique_id(&id);
+    EXPECT_TRUE(control.Broadcast(0, std::as_writable_bytes(std::span(&id, 1))).ok());
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    nccl_.init_rank(&first_, 2, id, control.rank(), &config);
+    WaitForFirst();
+    config.blocking = 1;
+    nccl_.split(first_, 0, control.rank(), &group_, &config);
+    WaitForFirst();
+    Queue(1);
+    Wait();
+  }
+  Exchanges(const Exchanges&) = delete;
+  Exchanges& operator=(const Exchanges&) = delete;
+  ~Exchanges() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    nccl_.abort(group_);
+    nccl_.abort(first_);
+    cudaStreamDestroy(stream_);
+  }
+
+  void WaitForFirst() {
+    ncclResult_t state = ncclInProgress;
+    while (state == ncclInProgress) EXPECT_EQ(nccl_.async_error(first_, &state), ncclSuccess);
+    EXPECT_EQ(state, ncclSuccess) << nccl_.error_string(state);
+  }
+  void Queue(int count) {
+    for (int i = 0; i < count; ++i) {
+      EXPECT_EQ(nccl_.group_start(), ncclSuccess);
+      EXPECT_EQ(
+          nccl_.receive(in_.span().data(), in_.span().size(), ncclUint8, peer_, group_, stream_),
+          ncclSuccess);
+      EXPECT_EQ(
+          nccl_.send(out_.span().data(), out_.span().size(), ncclUint8, peer_, group_, stream_),
+          ncclSuccess);
+      EXPECT_EQ(nccl_.group_end(), ncclSuccess);
+    }
+  }
+  void Record(int count) {
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    Queue(count);
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&graph_, graph, 0), cudaSuccess);
+    cudaGraphDestroy(graph);
+  }
+  void Replay() { EXPECT_EQ(cudaGraphLaunch(graph_, stream_), cudaSuccess); }
+  void Wait() { EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess); }
+  bool RightBytes(int rank) const {
+    return in_.Read() == MessageOf(peer_, rank, static_cast<int64_t>(in_.span().size()));
+  }
+
+ private:
+  const NcclLibrary& nccl_;
+  int peer_;
+  DeviceBytes out_, in_;
+  cudaStream_t stream_ = nullptr;
+  ncclComm_t first_ = nullptr, group_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+template <typename Work>
+double MicrosecondsOf(Communicator& control, const Work& work) {
+  EXPECT_TRUE(control.Barrier().ok());
+  const auto began = Clock::now();
+  work();
+  return std::chrono::duration<double, std::micro>(Clock::now() - began).count();
+}
+
+// What the fixed-capacity exchange of a decode step would take without the host: a layer has two.
+TEST(Nccl, AnExchangeWaitedForQueuedAndRecorded) {
+  if (GpuCount() < 2) GTEST_SKIP() << "one GPU";
+  if ((*LoadNccl())->split == nullptr) GTEST_SKIP() << "this NCCL splits no groups";
+  constexpr int kSteps = 50, kOfStep = 24;
+  for (const size_t bytes : {size_t{4} << 10, size_t{64} << 10, size_t{1} << 20})
+    RunRanks(2, [&](Communicator& control) {
+      cudaSetDevice(control.rank());
+      Exchanges gpu(control, bytes);
+      const double waited = MicrosecondsOf(control, [&] {
+        for (int i = 0; i < kSteps; ++i) gpu.Queue(1), gpu.Wait();
+      });
+      const double queued = MicrosecondsOf(control, [&] {
+        for (int i = 0; i < kSteps; ++i) gpu.Queue(kOfStep), gpu.Wait();
+      });
+      gpu.Record(kOfStep);
+      gpu.Replay();
+      gpu.Wait();
+      const double replayed = MicrosecondsOf(control, [&] {
+        for (int i = 0; i < kSteps; ++i) gpu.Replay(), gpu.Wait();
+      });
+      EXPECT_TRUE(gpu.RightBytes(control.rank()));
+      if (control.rank() == 0)
+        fmt::print("{:>8} bytes: {:.1f} us waited for, {:.1f} queued, {:.1f} in a graph of {}\n",
+                   bytes, waited / kSteps, queued / kSteps / kOfStep, replayed / kSteps / kOfStep,
+                   kOfStep);
+      EXPECT_TRUE(control.Barrier().ok());
+    });
 }
 
 }  // namespace
