@@ -7,232 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
+#include <vector>
 
-#include "spec/confidence.h"
-#include "spec/draft_planner.h"
-#include "spec/test_world.h"
+#include "spec/test_traffic.h"
 
 namespace thalweg::spec {
 namespace {
-
-constexpr int kSlots = 5;
-
-// Seconds of steps of `sequences`: with a row each, with a whole block each, and of drafting.
-struct CostLine {
-  int64_t sequences = 0;
-  double plain = 0, whole = 0, drafting = 0;
-};
-
-// Rows in between cost what lies between.
-CostProfile ProfileOf(const std::vector<CostLine>& lines) {
-  CostProfile profile;
-  for (const CostLine& line : lines) {
-    for (int w = 1; w <= 1 + kSlots; ++w) {
-      const double share = static_cast<double>(w - 1) / kSlots;
-      profile.steps.push_back({.sequences = line.sequences,
-                               .rows = line.sequences * w,
-                               .seconds = line.plain + (line.whole - line.plain) * share});
-    }
-    profile.drafts.push_back({line.sequences, line.drafting});
-  }
-  return profile;
-}
-
-// One H200 with nano, from tokens a second and tokens a step of runs without drafts and with whole
-// blocks always: 1.40 and 1.89 ms a step, 1.51 and 2.52, 2.27 and 4.33.
-CostProfile Device() {
-  return ProfileOf({{1, 1.40e-3, 1.54e-3, 0.35e-3},
-                    {8, 1.51e-3, 2.02e-3, 0.50e-3},
-                    {64, 2.27e-3, 3.53e-3, 0.80e-3}});
-}
-
-// Another on which a block is dearer for one sequence, and cheaper for many.
-CostProfile OtherDevice() {
-  return ProfileOf({{1, 1.40e-3, 1.65e-3, 0.35e-3},
-                    {8, 1.51e-3, 2.00e-3, 0.45e-3},
-                    {64, 2.27e-3, 3.16e-3, 0.70e-3}});
-}
-
-// Two threads of a processor with nano: rows are nearly all that there is to pay for.
-CostProfile Processor() {
-  return ProfileOf({{1, 0.45e-3, 1.35e-3, 0.29e-3},
-                    {8, 1.73e-3, 7.03e-3, 1.69e-3},
-                    {64, 9.91e-3, 47.8e-3, 12.3e-3}});
-}
-
-// Some steps of a load and a kind of text: tokens that a whole block brings on average.
-struct Phase {
-  int steps = 0;
-  size_t sequences = 0;
-  double tokens = 0;
-};
-
-double TokensOf(double acceptance) {
-  double tokens = 1, survival = 1;
-  for (int k = 0; k < kSlots; ++k) tokens += survival *= acceptance;
-  return tokens;
-}
-
-double AcceptanceFor(double tokens) {
-  double low = 0, high = 1;
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (TokensOf(middle) < tokens ? low : high) = middle;
-  }
-  return low;
-}
-
-enum class Policy { kOff, kWhole, kGate };
-
-// Sequences of some hundred tokens, each followed by another. Text has harder and easier stretches;
-// confidences are noisy and too high; with few rows of context drafts are worse.
-class ClosedLoop {
- public:
-  ClosedLoop(const CostProfile& costs, Policy policy, bool variable, uint64_t seed)
-      : table_(costs), policy_(policy), planner_(table_, {.variable = variable}), seed_(seed) {}
-
-  void Run(const Phase& phase) {
-    while (sequences_.size() > phase.sequences) End();
-    while (sequences_.size() < phase.sequences) Begin();
-    acceptance_ = AcceptanceFor(phase.tokens);
-    tokens_ = seconds_ = late_tokens_ = late_seconds_ = 0;
-    for (int i = 0; i < phase.steps; ++i) {
-      const double tokens = tokens_, seconds = seconds_;
-      Step();
-      if (2 * i >= phase.steps) late_tokens_ += tokens_ - tokens;
-      if (2 * i >= phase.steps) late_seconds_ += seconds_ - seconds;
-    }
-  }
-  // Of the latest phase, and of its second half.
-  double tokens() const { return tokens_; }
-  double seconds() const { return seconds_; }
-  double rate() const { return tokens_ / seconds_; }
-  double late_rate() const { return late_tokens_ / late_seconds_; }
-
- private:
-  struct Sequence {
-    uint64_t id = 0;
-    bool decodes = false;
-    int64_t left = 0;
-    int64_t context = 0;  // rows
-    double ease = 0;      // of the stretch, added to the logit of the acceptance
-    bool has_block = false;
-    std::vector<float> block = {};  // confidences
-  };
-
-  double Uniform() { return TestUniform(seed_, draw_++); }
-
-  void Begin() {
-    sequences_.push_back({.id = ++ids_, .left = 100 + static_cast<int64_t>(Uniform() * 300)});
-    sequences_.back().context = policy_ != Policy::kGate || planner_.open() ? 128 : 0;
-    planner_.Begin(sequences_.back().id);
-  }
-  void End() {
-    planner_.End(sequences_.back().id);
-    sequences_.pop_back();
-  }
-  void Renew(size_t i) {
-    std::swap(sequences_[i], sequences_.back());
-    End();
-    Begin();
-    std::swap(sequences_[i], sequences_.back());
-  }
-
-  StepDrafts PlanStep() {
-    ++step_;
-    const int64_t room = kSlots * static_cast<int64_t>(sequences_.size());
-    if (policy_ != Policy::kGate) return PlanWithoutGate(room);
-    std::vector<PlannedSequence> planned;
-    for (const Sequence& s : sequences_)
-      planned.push_back({.sequence = s.id, .decodes = s.decodes, .tokens_left = s.left});
-    return planner_.Plan(step_, planned, 0, room);
-  }
-
-  StepDrafts PlanWithoutGate(int64_t room) const {
-    StepDrafts plan = {.budget = {.drafts = room}, .context = policy_ == Policy::kWhole};
-    for (const Sequence& s : sequences_) {
-      const auto most = static_cast<int32_t>(std::min<int64_t>(s.left - 1, kSlots));
-      plan.draft.push_back(policy_ == Policy::kWhole && most > 0 ? 1 : 0);
-      plan.most.push_back(s.has_block ? most : 0);
-    }
-    return plan;
-  }
-
-  std::vector<int32_t> LengthsOf(const StepDrafts& plan) const {
-    std::vector<double> survivals(sequences_.size() * kSlots, 0.0);
-    for (size_t i = 0; i < sequences_.size(); ++i)
-      Survivals(sequences_[i].block, planner_.temperatures(), planner_.shifts(),
-                std::span(survivals).subspan(i * kSlots, kSlots));
-    std::vector<int32_t> lengths(sequences_.size());
-    Allocate(survivals, plan.most, plan.budget.drafts, lengths);
-    return lengths;
-  }
-
-  void Step() {
-    const StepDrafts plan = PlanStep();
-    const std::vector<int32_t> lengths = LengthsOf(plan);
-    Pay(plan, lengths);
-    std::vector<DraftOutcome> outcomes;
-    std::vector<std::vector<float>> old;
-    for (Sequence& s : sequences_) old.push_back(std::move(s.block));
-    for (size_t i = 0; i < sequences_.size(); ++i)
-      outcomes.push_back(Advance(lengths[i], old[i], plan.draft[i] != 0, plan.context, i));
-    if (policy_ == Policy::kGate) planner_.Observe(step_, outcomes);
-    for (size_t i = 0; i < sequences_.size(); ++i)
-      if (sequences_[i].left <= 0) Renew(i);
-  }
-
-  // Context alone costs a little.
-  void Pay(const StepDrafts& plan, const std::vector<int32_t>& lengths) {
-    const auto n = static_cast<int64_t>(lengths.size());
-    int64_t rows = n, drafting = 0;
-    for (const int32_t l : lengths) rows += l;
-    for (const uint8_t d : plan.draft) drafting += d;
-    double seconds = table_.StepSeconds(n, rows) + table_.DraftSeconds(drafting);
-    if (plan.context && drafting < n) seconds += 0.04 * table_.StepSeconds(n, n);
-    seconds_ += seconds * (0.95 + 0.1 * Uniform());
-  }
-
-  double AcceptanceOf(const Sequence& s) const {
-    const auto rows = static_cast<double>(s.context);
-    const double known = rows < 8 ? 0.85 * rows / 8 : std::min(1.0, 0.85 + 0.15 * (rows - 8) / 56);
-    return Sigmoid(Logit(acceptance_) + s.ease) * known;
-  }
-
-  DraftOutcome Advance(int32_t verified, std::span<const float> block, bool draft, bool context,
-                       size_t index) {
-    Sequence& s = sequences_[index];
-    const double acceptance = AcceptanceOf(s);
-    int64_t accepted = 0;
-    while (accepted < verified && Uniform() < acceptance) ++accepted;
-    tokens_ += static_cast<double>(1 + accepted);
-    s.left -= 1 + accepted;
-    s.decodes = true;
-    s.context = context ? s.context + 1 + accepted : 0;
-    if (Uniform() < 1.0 / 25) s.ease = 1.6 * Uniform() - 0.8;
-    s.has_block = draft;
-    s.block.clear();
-    for (int k = 0; draft && k < kSlots; ++k)
-      s.block.push_back(static_cast<float>(Logit(AcceptanceOf(s)) + 0.6 + 2 * (Uniform() - 0.5)));
-    return {.sequence = s.id,
-            .verified = verified,
-            .accepted = accepted,
-            .verified_confidences = block,
-            .next_confidences = s.block};
-  }
-
-  CostTable table_;
-  Policy policy_;
-  DraftPlanner planner_;
-  uint64_t seed_;
-  uint32_t draw_ = 0;
-  uint64_t step_ = 0, ids_ = 0;
-  double acceptance_ = 0;
-  std::vector<Sequence> sequences_ = {};
-  double tokens_ = 0, seconds_ = 0, late_tokens_ = 0, late_seconds_ = 0;
-};
 
 struct Scene {
   std::string name;
@@ -320,6 +101,100 @@ TEST(ClosedLoop, LoadThatChanges) {
   Holds({"device, both change", Device(), {{1000, 64, 1.2}, {1000, 1, 3.5}}}, kMostRegretOfChange);
   Holds({"other device, load rises", OtherDevice(), {{1000, 1, 3.5}, {1000, 64, 1.2}}},
         kMostRegretOfChange);
+}
+
+// Text that turns, and turns back: hard stretches never cost more than 2 %, and each easy one finds
+// drafting open within so many steps, whatever was before.
+constexpr double kMostSteps = 450;  // of an easy stretch without drafts, the mean of the seeds
+constexpr double kClearlyPays = 1.2;
+
+struct Turning {
+  std::vector<double> gains = {};   // over plain decoding, by phase
+  std::vector<double> opened = {};  // steps of the phase before drafting was open, if it pays
+  double gain = 0, better = 0;      // of the whole, and of the better of no drafts and whole blocks
+};
+
+Turning Follow(const Scene& scene, bool variable, uint64_t seed) {
+  ClosedLoop off(scene.costs, Policy::kOff, variable, seed);
+  ClosedLoop whole(scene.costs, Policy::kWhole, variable, seed);
+  ClosedLoop gate(scene.costs, Policy::kGate, variable, seed);
+  Turning turning;
+  double plain = 0, whole_needs = 0, gate_needs = 0;  // seconds a token, by steps of a phase
+  for (const Phase& phase : scene.phases) {
+    for (ClosedLoop* loop : {&off, &whole, &gate}) loop->Run(phase);
+    turning.gains.push_back(gate.rate() / off.rate());
+    const double opened = static_cast<double>(gate.opened_at());
+    const bool pays = whole.rate() > kClearlyPays * off.rate();
+    turning.opened.push_back(!pays ? 0 : opened < 0 ? phase.steps : opened);
+    plain += off.tokens() / off.rate();
+    whole_needs += off.tokens() / whole.rate();
+    gate_needs += off.tokens() / gate.rate();
+  }
+  turning.gain = plain / gate_needs;
+  turning.better = std::max(1.0, plain / whole_needs);
+  return turning;
+}
+
+void FollowsTurns(const Scene& scene, double least_of_better = 0.98) {
+  constexpr int kSeeds = 3;
+  for (const bool variable : {false, true}) {
+    const std::string what = scene.name + (variable ? ", variable" : ", fixed");
+    const size_t phases = scene.phases.size();
+    std::vector<double> gains(phases), opened(phases);
+    double gain = 0, better = 0;
+    for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      const Turning t = Follow(scene, variable, seed);
+      for (size_t i = 0; i < phases; ++i) gains[i] += t.gains[i] / kSeeds;
+      for (size_t i = 0; i < phases; ++i) opened[i] += t.opened[i] / kSeeds;
+      gain += t.gain / kSeeds;
+      better += t.better / kSeeds;
+    }
+    EXPECT_GE(gain, least_of_better * better) << what;
+    for (size_t i = 0; i < phases; ++i) {
+      EXPECT_GE(gains[i], 0.98) << what << ", phase " << i;
+      EXPECT_LE(opened[i], kMostSteps) << what << ", phase " << i;
+    }
+  }
+}
+
+TEST(ClosedLoop, RandomTextThenChat) {
+  FollowsTurns({"device 1", LaterDevice(), {{800, 1, 1.2}, {600, 1, 3.22}}});
+  FollowsTurns({"device 8", LaterDevice(), {{800, 8, 1.88}, {600, 8, 3.09}}});
+  FollowsTurns({"device 64", LaterDevice(), {{800, 64, 1.67}, {600, 64, 3.05}}});
+  FollowsTurns({"device 64, nearly paying", LaterDevice(), {{800, 64, 1.95}, {600, 64, 3.05}}},
+               0.97);
+  FollowsTurns({"device 64, long random text", LaterDevice(), {{3000, 64, 1.95}, {600, 64, 3.05}}});
+}
+
+TEST(ClosedLoop, ChatThenRandomText) {
+  FollowsTurns({"device 8", LaterDevice(), {{600, 8, 3.09}, {1000, 8, 1.5}}});
+  FollowsTurns({"device 64", LaterDevice(), {{600, 64, 3.05}, {1000, 64, 1.67}}});
+  FollowsTurns({"processor 8", Processor(), {{600, 8, 3.82}, {1000, 8, 1.9}}});
+}
+
+TEST(ClosedLoop, TextThatAlternates) {
+  const auto thrice = [](Phase hard, Phase easy) {
+    return std::vector<Phase>{hard, easy, hard, easy, hard, easy};
+  };
+  FollowsTurns({"device 8", LaterDevice(), thrice({800, 8, 1.88}, {600, 8, 3.09})});
+  FollowsTurns({"device 64", LaterDevice(), thrice({800, 64, 1.67}, {600, 64, 3.05})});
+}
+
+// Nothing to win, and nothing to lose by looking for it.
+TEST(ClosedLoop, LongRandomText) {
+  const auto holds = [](const std::string& name, const CostProfile& costs, size_t sequences,
+                        double tokens) {
+    const Phase phase = {1000, sequences, tokens};
+    const std::string what = name + ' ' + std::to_string(sequences) + ", " + std::to_string(tokens);
+    FollowsTurns({what, costs, {phase, phase}}, 0.97);
+  };
+  for (const double tokens : {1.05, 1.95}) {
+    holds("device", LaterDevice(), 64, tokens);
+    holds("device", LaterDevice(), 8, tokens);
+  }
+  for (const double tokens : {1.05, 1.4}) holds("device", LaterDevice(), 1, tokens);
+  for (const double tokens : {2.0, 3.4, 3.82}) holds("processor", ProcessorOfFew(), 2, tokens);
+  holds("processor", Processor(), 16, 3.82);
 }
 
 }  // namespace

@@ -16,9 +16,9 @@ constexpr uint64_t kRecordSteps = 32;  // a record older than that says less tha
 constexpr double kFewRows = 1.15;
 // Text that is easy: of nano's answers to its own prompts, 3.8 tokens a step.
 constexpr double kEasyAcceptance = 0.83;
-// A try drafts for a few sequences, in more steps where there are fewer.
-constexpr int64_t kTrySequences = 8;
-constexpr int64_t kLeastTried = 4;
+// A try drafts for a few sequences, so many blocks in all.
+constexpr int64_t kTrySequences = 16;
+constexpr int64_t kLeastTried = 4, kMostTried = 32;
 
 }  // namespace
 
@@ -95,15 +95,21 @@ Outlook DraftPlanner::OutlookOf(const Prospect& prospect) const {
   outlook.hope = Choose(load, easy).gain();
   if (load_gate_.open()) return outlook;
   load.drafting = std::min(prospect.decoding, kTrySequences);
-  outlook.try_steps = (kLeastTried + load.drafting - 1) / load.drafting;
   const auto rows = load.drafting * static_cast<int64_t>(options_.slots);
   std::vector<double> known;  // of a sequence as any other
   AddSurvivals({.survival = recent_}, 0, options_.slots, &known);
   std::vector<double> tried;
   for (int64_t s = 0; s < load.drafting; ++s) tried.insert(tried.end(), known.begin(), known.end());
   const Budget all = BudgetOf(costs_, load, tried, rows);
-  const double lost = all.seconds / all.plain_seconds * (1 - all.gain());
-  outlook.try_loss = static_cast<double>(outlook.try_steps) * std::max(0.0, lost);
+  const double lost = std::max(0.0, all.seconds / all.plain_seconds * (1 - all.gain()));
+  const auto steps = [&](int64_t blocks) { return (blocks + load.drafting - 1) / load.drafting; };
+  // As long as its drafts lose no more than what it loses anyway.
+  outlook.try_steps = steps(kLeastTried);
+  while (outlook.try_steps < steps(kMostTried) &&
+         static_cast<double>(outlook.try_steps + 1) * (lost + LoadGate::kListenCost) <=
+             LoadGate::kTryOverhead)
+    ++outlook.try_steps;
+  outlook.try_loss = static_cast<double>(outlook.try_steps) * lost;
   return outlook;
 }
 

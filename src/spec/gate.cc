@@ -58,40 +58,60 @@ double Trust::factor() const {
 
 void LoadGate::Turn() {
   open_ = !open_;
-  loss_ = open_ ? -kNewCredit : 0;
-  if (!open_) needed_ = steps_ >= kSettledSteps ? kLoss : std::min(2 * needed_, kMostLoss);
+  const bool mistake = !open_ && steps_ < kSettledSteps && lost_ > 0;
+  if (!open_) needed_ = mistake ? std::min(2 * needed_, kMostLoss) : kLoss;
+  if (!open_ && opened_by_try_) LearnOfTry(mistake ? lost_ : 0);
+  opened_by_try_ = open_ && HasTried();
   if (!open_) closed_load_ = load_;
-  trying_ = ready_ = false;
+  loss_ = open_ ? -kNewCredit : 0;
+  lost_ = 0;
+  trying_ = ready_ = tried_ = false;
   steps_ = since_try_ = 0;
 }
 
+// One block says less than sixty.
+double LoadGate::Noise(const Budget& budget) {
+  const double sequences = std::max(1.0, budget.plain_rate * budget.plain_seconds);
+  return 1 + kLossOfOne / sequences;
+}
+
 // Gains at one load say little of another.
-void LoadGate::Account(const Budget& budget) {
+void LoadGate::Account(const Outlook& outlook) {
+  const Budget& budget = outlook.budget;
   if (budget.plain_rate <= 0) return;  // nothing decodes
   const double load = budget.plain_rate * budget.plain_seconds;
   const bool other = load > 1.5 * load_ || load < load_ / 1.5;
   if (other && load_ > 0) loss_ = std::max(0.0, loss_);
   if (other) load_ = load;
-  if (!open_) {
-    if (HasNews(load)) loss_ = std::max(0.0, loss_ + budget.gain() - kLeastGain);
-    return;
-  }
+  if (open_) return CountOpen(budget);
+  if (HasNews(load)) loss_ = std::max(0.0, loss_ + budget.gain() - kLeastGain);
+  needed_ = std::max(kLoss, needed_ * kForgetting);
+}
+
+void LoadGate::CountOpen(const Budget& budget) {
   const double loss = (1 - budget.gain()) * budget.seconds / budget.plain_seconds;
-  const double credit = steps_ >= kListenSteps ? kMostCredit : std::max(0.0, -loss_);
+  lost_ += ready_ ? loss : kListenCost;
+  const double credit =
+      steps_ >= kListenSteps ? kMostCredit * Noise(budget) : std::max(0.0, -loss_);
   loss_ = std::max(-credit, loss_ + (loss_ > 0 || loss > 0 ? loss : loss / 2));
+}
+
+// Of what easy text would show in one try, half is enough.
+double LoadGate::Needed(const Outlook& outlook) const {
+  if (!HasTried()) return needed_;
+  const double shown = static_cast<double>(kNewsSteps) * (outlook.hope - kLeastGain);
+  return std::clamp(shown / 2, kLoss, needed_);
 }
 
 // What closed it says the same in each step: only another load, and what a try has found for a
 // while, say more.
 bool LoadGate::HasNews(double load) const {
   if (load > 1.5 * closed_load_ || load < closed_load_ / 1.5) return true;
-  return trying_ ? try_step_ > kShortListenSteps : steps_ > since_try_ && since_try_ < kNewsSteps;
+  return HasTried();
 }
 
-// One block says less than sixty.
-double LoadGate::MostLoss(const Budget& budget) {
-  const double sequences = std::max(1.0, budget.plain_rate * budget.plain_seconds);
-  return kLoss * (1 + kLossOfOne / sequences);
+bool LoadGate::HasTried() const {
+  return trying_ ? try_step_ > kShortListenSteps : tried_ && since_try_ < kNewsSteps;
 }
 
 // Where easy text would not pay either there is nothing to wait for.
@@ -103,8 +123,7 @@ bool LoadGate::Loses(const Outlook& outlook) const {
 bool LoadGate::TryIsDue(const Outlook& outlook) const {
   if (outlook.hope < kLeastHope) return false;
   const auto listened = static_cast<double>(kShortListenSteps + outlook.try_steps + kResultSteps);
-  const double lost = kListenCost * listened + kTryOverhead + outlook.try_loss +
-                      kMistakes * MostLoss(outlook.budget);
+  const double lost = kListenCost * listened + kTryOverhead + outlook.try_loss + mistakes_;
   const double change = kFirstChange + static_cast<double>(steps_);
   const double wait = std::sqrt(2 * lost * change / (outlook.hope - 1));
   return static_cast<double>(since_try_) >= std::max(wait, lost / kTryShare);
@@ -117,6 +136,8 @@ LoadGate::Answer LoadGate::Closed(const Outlook& outlook) {
     ++since_try_;
     if (!TryIsDue(outlook)) return {};
     trying_ = true;
+    if (tried_) LearnOfTry(0);  // the one before has opened nothing
+    tried_ = true;
     since_try_ = try_step_ = 0;
   }
   const int64_t drafted = kShortListenSteps + outlook.try_steps;
@@ -133,8 +154,8 @@ LoadGate::Answer LoadGate::Open(const Outlook& outlook) {
 }
 
 LoadGate::Answer LoadGate::Step(const Outlook& outlook) {
-  Account(outlook.budget);
-  if (open_ ? Loses(outlook) : loss_ >= needed_) Turn();
+  Account(outlook);
+  if (open_ ? Loses(outlook) : loss_ >= Needed(outlook)) Turn();
   ++steps_;
   const Answer answer = open_ ? Open(outlook) : Closed(outlook);
   context_steps_ = answer.context ? context_steps_ + 1 : 0;

@@ -70,22 +70,31 @@ struct Outlook {
 // Whether blocks are drafted at all. It changes its mind when what the present state loses against
 // the other adds up to kLoss steps: at once where the difference is large, slowly where it is
 // small. Half of what drafts have gained at a load may be lost again first, kMostCredit steps at
-// most: text has stretches that are hard to foretell, and a window of context lost costs more than
-// they do. To start again it asks for more each time that starting was soon regretted.
+// most, and more where few sequences speak: text has stretches that are hard to foretell, and a
+// window of context lost costs more than they do.
+//
+// To start again it asks for twice as much each time that starting was soon regretted, and for half
+// as much again with every kSettledSteps steps that it stays closed: so it is fooled once in so
+// many steps at most, whatever it is told, and does not stay shy of text that has become easy. A
+// try never has to show more than half of what easy text would show in it.
 //
 // Closed, it costs nothing: the draft module's context is not written either. Tries find text that
 // has become easy: a few steps that write context, then blocks for a few sequences. How often is
 // what loses least if easy text comes at a rate that is guessed from how long it has not: a try
-// that loses c steps every sqrt(2 c t / (hope - 1)) steps, t steps behind the turn. Where easy text
-// would not pay either, there are none.
+// that loses c steps every sqrt(2 c t / (hope - 1)) steps, t steps behind the turn. Counted among
+// them is what openings lost that tries of late led to. Where easy text would not pay either, there
+// are none.
 class LoadGate {
  public:
   static constexpr double kLeastGain = 1.02;  // to start; below 1 it stops
   static constexpr double kLoss = 0.25;
   static constexpr double kLossOfOne = 4;    // times kLoss more with one sequence, a block a step
-  static constexpr double kMistakes = 0.25;  // of tries that open for nothing, a guess
-  static constexpr double kMostLoss = 16;
-  static constexpr double kMostCredit = 16;
+  static constexpr double kMistakes = 0.25;  // of tries that open for nothing, before any did
+  static constexpr double kMistakeShare = 1.0 / 8;  // what one more try says of that
+  static constexpr double kMostLoss = 256;
+  static constexpr double kMostCredit = 4;
+  // Of `needed_`, each closed step: half is forgotten in kSettledSteps.
+  static constexpr double kForgetting = 0.9973;
   static constexpr double kFirstCredit = 2;      // to learn what the first text is like
   static constexpr double kNewCredit = 0.5;      // while the context is short
   static constexpr int64_t kSettledSteps = 256;  // open for so long: it was no mistake
@@ -121,24 +130,33 @@ class LoadGate {
 
  private:
   void Turn();
-  void Account(const Budget& budget);
+  void Account(const Outlook& outlook);
+  void CountOpen(const Budget& budget);
+  void LearnOfTry(double lost) { mistakes_ += (lost - mistakes_) * kMistakeShare; }
+  double Needed(const Outlook& outlook) const;
   Answer Open(const Outlook& outlook);
   Answer Closed(const Outlook& outlook);
-  static double MostLoss(const Budget& budget);
+  static double Noise(const Budget& budget);
+  static double MostLoss(const Budget& budget) { return kLoss * Noise(budget); }
   bool HasNews(double load) const;
+  bool HasTried() const;
   bool Loses(const Outlook& outlook) const;
   bool TryIsDue(const Outlook& outlook) const;
 
   bool open_ = true;
   double closed_load_ = 0;
   double loss_ = -kFirstCredit,
-         needed_ = kLoss;      // what has added up (credit below 0), and has to, to open
-  double load_ = 0;            // tokens of a plain step where the credit was earned
-  int64_t steps_ = 0;          // since it turned
-  int64_t context_steps_ = 0;  // that wrote the context, up to now
-  bool ready_ = true;          // there is enough of it to draft
+         needed_ = kLoss;  // what has added up (credit below 0), and has to, to open
+  double load_ = 0;        // tokens of a plain step where the credit was earned
+  double lost_ = 0;        // plain steps, since it opened
+  double mistakes_ = kMistakes * kLoss * kLossOfOne;  // that openings lost, by try
+  int64_t steps_ = 0;                                 // since it turned
+  int64_t context_steps_ = 0;                         // that wrote the context, up to now
+  bool ready_ = true;                                 // there is enough of it to draft
   bool trying_ = false;
-  int64_t try_step_ = 0;  // of the try under way
+  bool tried_ = false;          // since it closed
+  bool opened_by_try_ = false;  // not by another load
+  int64_t try_step_ = 0;        // of the try under way
   int64_t since_try_ = 0;
 };
 
