@@ -225,4 +225,6 @@ const kernels::Ops& PretendedDevice() {
   return ops;
 }
 
+const kernels::ExchangeOps& PretendedExchange() { return kernels::HostExchangeOps(); }
+
 }  // namespace thalweg::tests

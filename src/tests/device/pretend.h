@@ -3,10 +3,13 @@
 // when a step is waited for and not before: what the host uses too early is wrong at once.
 #pragma once
 
+#include "kernels/exchange.h"
 #include "kernels/ops.h"
 
 namespace thalweg::tests {
 
 const kernels::Ops& PretendedDevice();
+// Likewise how its rows go to other ranks.
+const kernels::ExchangeOps& PretendedExchange();
 
 }  // namespace thalweg::tests

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "kernels/backends.h"
-#include "kernels/exchange.h"
 #include "model/context_parallel.h"
 #include "model/expert_parallel.h"
+#include "tests/device/pretend.h"
 #include "tests/invariance/checkpoints.h"
 
 namespace thalweg::tests {
@@ -66,7 +66,7 @@ class Rank {
       const checkpoint::Config& c = checkpoint.config();
       const auto shape = parallel::ShapeFor(c.n_routed_experts, comm->size(), 0);
       auto made = model::ExpertParallel::Make(comm, parallel::InOrder(*shape, c.num_hidden_layers),
-                                              devices, &kernels::HostExchangeOps());
+                                              devices, &PretendedExchange());
       experts_ = std::move(*made);
       options.expert_parallel = experts_.get();
     }

@@ -13,7 +13,6 @@
 
 #include "comm/test_ranks.h"
 #include "kernels/backends.h"
-#include "kernels/exchange.h"
 #include "kernels/test_kit.h"
 #include "model/expert_parallel.h"
 #include "parallel/balance.h"
@@ -66,9 +65,8 @@ struct Ranks {
   void RunRank(comm::Communicator& comm) {
     const auto rank = static_cast<size_t>(comm.rank());
     const checkpoint::Config& config = checkpoint.config();
-    auto experts =
-        model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1), devices ? &comm : nullptr,
-                                    &kernels::HostExchangeOps());
+    auto experts = model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1),
+                                               devices ? &comm : nullptr, &PretendedExchange());
     ASSERT_TRUE(experts.ok()) << experts.status().ToString();
     RankReader reader(checkpoint, ops, comm.rank(), experts->get());
     for (int64_t step = 0; step < kMostSteps; ++step) {
@@ -259,20 +257,18 @@ void MixLayer(model::ExpertParallel* experts, const kernels::Ops& ops, int layer
 
 // Rank 1 sends its rows of the second layer only when rank 0's shared expert of that layer has run:
 // if it ran behind the transfer, both would wait for ever.
-void ExpectSharedExpertMeanwhile(const kernels::Ops& backend, bool devices) {
+TEST(ExpertParallel, TheSharedExpertRunsWhileRowsAreOnTheirWay) {
   static std::atomic<int> shared_runs;  // of rank 0
   static thread_local bool counts;
   shared_runs = 0;
-  kernels::Ops ops = backend;
+  kernels::Ops ops = Cpu(kernels::Numerics::kExact);
   ops.experts = [](const kernels::ExpertsParams& p) {
-    const bool shared = p.topk == 0 || p.experts.size() == 1;
-    if (shared && counts) ++shared_runs;
+    if (p.topk == 0 && counts) ++shared_runs;
   };
   comm::RunRanks(2, [&](comm::Communicator& comm) {
     counts = comm.rank() == 0;
     auto experts =
-        model::ExpertParallel::Make(&comm, parallel::InOrder(*parallel::ShapeFor(4, 2, 0), 3),
-                                    devices ? &comm : nullptr, &kernels::HostExchangeOps());
+        model::ExpertParallel::Make(&comm, parallel::InOrder(*parallel::ShapeFor(4, 2, 0), 3));
     (*experts)->SetCut(2);
     MixLayer(experts->get(), ops, 0);
     const auto began = std::chrono::steady_clock::now();
@@ -282,10 +278,6 @@ void ExpectSharedExpertMeanwhile(const kernels::Ops& backend, bool devices) {
     EXPECT_LT(waited(), std::chrono::seconds(2)) << "the shared expert waits for rows";
     MixLayer(experts->get(), ops, 1);
   });
-}
-
-TEST(ExpertParallel, TheSharedExpertRunsWhileRowsAreOnTheirWay) {
-  ExpectSharedExpertMeanwhile(Cpu(kernels::Numerics::kExact), false);
 }
 
 // A rank that fails in the middle: the step of the other ends with an error that says why.

@@ -9,7 +9,6 @@
 
 #include "comm/test_ranks.h"
 #include "kernels/backends.h"
-#include "kernels/exchange.h"
 #include "model/expert_moves.h"
 #include "model/expert_store.h"
 #include "tests/device/pretend.h"
@@ -69,7 +68,7 @@ void ExpectPackedWhereHeld(const model::ExpertParallel& experts, model::Model& m
 void RunRank(const Case& c, const checkpoint::Checkpoint& checkpoint, comm::Communicator& comm) {
   comm::Communicator* devices = c.through_host ? nullptr : &comm;
   auto experts = model::ExpertParallel::Make(&comm, FirstPlaces(checkpoint.config(), c.ranks),
-                                             devices, &kernels::HostExchangeOps());
+                                             devices, &PretendedExchange());
   ASSERT_TRUE(experts.ok());
   const bool packs = comm.rank() != c.without_packing;
   RankReader reader(checkpoint, c.device ? PretendedDevice() : Cpu(), comm.rank(), experts->get(),
