@@ -136,7 +136,7 @@ void CheckGrouped(const GroupedShape& s, const std::vector<int64_t>& counts, boo
 TEST_P(CudaProductSmall, Grouped) {
   CheckGrouped({3, 2048, 64}, {2, 7, 12, 30, 50, 70}, true);
   CheckGrouped({3, 640, 64}, {4, 7, 50, 130}, true);
-  CheckGrouped({2, 160, 40}, {5, 70}, true);
+  CheckGrouped({4, 160, 40}, {5, 70}, true);
   CheckGrouped({8, 320, 2112}, {9, 130}, false);
 }
 
