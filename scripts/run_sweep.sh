@@ -9,7 +9,7 @@
 set -euo pipefail
 
 program=build/bin/thalweg out=docs/sweep name=sweep backend=cpu synthetic=0 layers=0 experts=0 devices=1 repeat_tokens=64
-prompts=256,512,1024,2048,4096 batches=1,2,4,8,16,32,64 context=1024 acceptance=3.51 note="" drafts=1 model=()
+prompts=256,512,1024,2048,4096 batches=1,2,4,8,16,32,64 context=1024 acceptance=3.51 note="" drafts=1 budget=0 model=()
 
 usage() {
   sed -n '2,9s/^# \{0,1\}//p' "$0"
@@ -28,6 +28,7 @@ usage() {
   --no-drafts        leaves out steps with drafts
   --devices N        tokens per second are divided by so many
   --note TEXT        goes into the header of the CSV
+  --budget SECONDS   no point begins later than that; the same command goes on with what is missing (0: no limit)
   --quick            few short points, to try it out
 END
 }
@@ -57,6 +58,7 @@ while [ $# -gt 0 ]; do
     --acceptance) acceptance=$2 ;;
     --devices) devices=$2 ;;
     --note) note=$2 ;;
+    --budget) budget=$2 ;;
     *) die "unknown option $1 (see --help)" ;;
   esac
   shift 2
@@ -80,7 +82,18 @@ else
   } > "$csv"
 fi
 
-known() { grep -q "^$1,$2,$3,$4," "$csv"; }
+# Points that are there, or for which no time is left, are not measured. A point takes as long as it takes: those before it
+# say how long that may be.
+left_out=0 point_began=0
+known() {
+  grep -q "^$1,$2,$3,$4," "$csv" && return 0
+  if [ "$budget" -gt 0 ] && [ "$SECONDS" -ge "$budget" ]; then
+    left_out=$((left_out + 1))
+    return 0
+  fi
+  point_began=$SECONDS
+  return 1
+}
 
 # Figures on stdin -> the CSV line of the wanted phase, of several draft lengths the fastest. $1: drafts, $2: phase wanted,
 # $3: phase written.
@@ -104,7 +117,7 @@ bench() {
 add() {
   [ -n "$1" ] || die "no figure came back: $(tail -1 "$out/$name.err" 2>/dev/null)"
   printf '%s\n' "$1" >> "$csv"
-  printf '%s\n' "$1"
+  printf '%s   (%d s)\n' "$1" $((SECONDS - point_began))
 }
 
 shape=(--synthetic --layers "$layers" --experts "$experts" --context "$context")
@@ -152,6 +165,7 @@ if [ "$drafts" = 1 ]; then
 fi
 
 rm -f "$out/$name.err"
+[ "$left_out" = 0 ] || echo "run_sweep: $left_out points are left out, $SECONDS s are over: run it again to go on" >&2
 cat > "$out/$name.gnuplot" <<END
 set datafile separator ','
 set datafile commentschars '#'
@@ -190,7 +204,8 @@ plot '$name.csv' using (off(\$3)):8 with linespoints pt 7 ps 0.6 title 'decode',
      '' using (prefill(\$4)):8 with linespoints pt 5 ps 0.6 title 'prefill'
 END
 if command -v gnuplot >/dev/null; then
-  (cd "$out" && gnuplot "$name.gnuplot" 2>/dev/null)
+  # A curve without points is an error to gnuplot.
+  (cd "$out" && gnuplot "$name.gnuplot" 2>/dev/null) || [ "$left_out" -gt 0 ] || die "gnuplot cannot draw $out/$name.gnuplot"
 else
   echo "run_sweep: gnuplot is missing: no curves, but $csv and $out/$name.gnuplot are there" >&2
 fi
