@@ -49,7 +49,7 @@ struct ExpertMetrics {
   uint64_t bytes_moved = 0;      // of all ranks
   uint64_t last_step = 0;        // the number of the step before which a layer was switched last
   double imbalance = 0;          // rows of the busiest rank over the mean, mean of the layers
-  double longest_step = 0;  // with moving before it, over the median of those with as many rows
+  double longest_step = 0;    // with moving before it, over the median of those with as many rows
   uint64_t worked_steps = 0;  // before which something was counted, placed or moved
   double worked_seconds = 0;  // that it took on rank 0
 };

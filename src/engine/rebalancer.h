@@ -57,10 +57,10 @@ class Rebalancer : public exec::BetweenSteps {
   ExpertPlaces places_;
   const RebalanceOptions options_;
   parallel::LoadWindow window_;
-  parallel::ExpertCounts total_;  // since the start
-  int64_t rows_ = 0;              // planned since the last count
-  int next_layer_ = 0;            // to be placed; behind the last: none
-  double expected_gain_[2] = {};  // imbalance of the layer under way, before and after
+  parallel::ExpertCounts total_;     // since the start
+  int64_t rows_ = 0;                 // planned since the last count
+  int next_layer_ = 0;               // to be placed; behind the last: none
+  double expected_gain_[2] = {};     // imbalance of the layer under way, before and after
   std::deque<double> byte_seconds_;  // of a byte, in the newest pieces that were large enough
 
   // Of the step under way.

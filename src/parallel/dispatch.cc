@@ -37,8 +37,8 @@ void AddRow(int64_t row, int rank, std::span<const Target> targets, DispatchPlan
   const size_t before = plan->entries.size();
   for (const Target& target : targets) {
     if (target.rank != rank) continue;
-    const size_t choice = static_cast<size_t>(row) * targets.size() +
-                          static_cast<size_t>(target.entry.choice);
+    const size_t choice =
+        static_cast<size_t>(row) * targets.size() + static_cast<size_t>(target.entry.choice);
     plan->returned_at[choice] = static_cast<int32_t>(plan->entries.size());
     plan->entries.push_back(target.entry);
   }

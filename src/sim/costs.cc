@@ -38,8 +38,8 @@ Result<DecodeCosts> ReadDecode(const Json& json) {
   return costs;
 }
 
-Result<ExpertCosts> ReadExperts(const Json& json) {
-  TW_ASSIGN(const JsonFields fields, JsonFields::Open(json, "experts", {"fixed_us", "points"}));
+Result<ExpertCosts> ReadExperts(const Json& json, const char* path) {
+  TW_ASSIGN(const JsonFields fields, JsonFields::Open(json, path, {"fixed_us", "points"}));
   ExpertCosts costs;
   TW_ASSIGN(costs.fixed_us, fields.Real("fixed_us", 0, kMostMicroseconds));
   TW_ASSIGN(const auto rows, fields.Rows("points", 2, kMostMicroseconds, kMostPoints));
@@ -50,15 +50,18 @@ Result<ExpertCosts> ReadExperts(const Json& json) {
 }
 
 Result<PrefillCosts> ReadPrefill(const Json& json) {
-  TW_ASSIGN(const JsonFields fields,
-            JsonFields::Open(json, "prefill",
-                             {"layers", "fixed_us", "row_us", "position_us", "tail_us"}));
+  TW_ASSIGN(const JsonFields fields, JsonFields::Open(json, "prefill",
+                                                      {"layers", "fixed_us", "row_us",
+                                                       "position_us", "tail_us", "experts"}));
   PrefillCosts costs;
   TW_ASSIGN(costs.layers, fields.Integer("layers", 1, kMostLayers));
   TW_ASSIGN(costs.fixed_us, fields.Real("fixed_us", 0, kMostMicroseconds));
   TW_ASSIGN(costs.row_us, fields.Real("row_us", 1e-6, 1e6));
   TW_ASSIGN(costs.position_us, fields.Real("position_us", 0, 1e3));
   TW_ASSIGN(costs.tail_us, fields.Real("tail_us", 0, kMostMicroseconds));
+  if (!fields.Has("experts")) return costs;
+  TW_ASSIGN(const Json* experts, fields.Member("experts"));
+  TW_ASSIGN(costs.experts, ReadExperts(*experts, "prefill.experts"));
   return costs;
 }
 
@@ -72,25 +75,43 @@ Result<Costs> FromJson(const Json& json) {
   TW_ASSIGN(const Json* decode, fields.Member("decode"));
   TW_ASSIGN(costs.decode, ReadDecode(*decode));
   TW_ASSIGN(const Json* experts, fields.Member("experts"));
-  TW_ASSIGN(costs.experts, ReadExperts(*experts));
+  TW_ASSIGN(costs.experts, ReadExperts(*experts, "experts"));
   if (!fields.Has("prefill")) return costs;
   TW_ASSIGN(const Json* prefill, fields.Member("prefill"));
   TW_ASSIGN(costs.prefill, ReadPrefill(*prefill));
   return costs;
 }
 
+// Neighbouring sizes that share a value.
+struct Level {
+  double sum = 0;
+  double count = 0;
+  size_t sizes = 1;
+  double mean() const { return sum / count; }
+};
+
 }  // namespace
 
 Curve::Curve(std::vector<std::pair<double, double>> points) {
   TW_CHECK(!points.empty());
   std::sort(points.begin(), points.end());
+  std::vector<double> sizes;
+  std::vector<Level> levels;
   for (size_t i = 0; i < points.size();) {
-    const double size = points[i].first;
-    double sum = 0, count = 0;
-    for (; i < points.size() && points[i].first == size; ++i, ++count) sum += points[i].second;
-    const double before = points_.empty() ? 0 : points_.back().second;
-    points_.emplace_back(size, std::max(before, sum / count));
+    sizes.push_back(points[i].first);
+    Level level;
+    for (; i < points.size() && points[i].first == sizes.back(); ++i, ++level.count)
+      level.sum += points[i].second;
+    for (; !levels.empty() && levels.back().mean() > level.mean(); levels.pop_back()) {
+      level.sum += levels.back().sum;
+      level.count += levels.back().count;
+      level.sizes += levels.back().sizes;
+    }
+    levels.push_back(level);
   }
+  for (const Level& level : levels)
+    for (size_t i = 0; i < level.sizes; ++i)
+      points_.emplace_back(sizes[points_.size()], level.mean());
 }
 
 double Curve::At(double size) const {

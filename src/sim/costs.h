@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,11 +16,12 @@
 namespace thalweg::sim {
 
 // Time over some size, from measured points: straight lines between them, the first value below
-// the first, the last line's slope behind the last. A larger size never costs less: a point below
-// one before it is lifted to that.
+// the first, the last line's slope behind the last. A larger size never costs less: where points
+// fall, neighbours share their mean (the rising curve that is nearest to the points by least
+// squares), so that one measured too slow lifts no others.
 class Curve {
  public:
-  // At least one point; sizes may repeat (their mean counts).
+  // At least one point; sizes may repeat (their mean counts, as often as they do).
   explicit Curve(std::vector<std::pair<double, double>> points);
   double At(double size) const;
 
@@ -65,6 +67,8 @@ struct PrefillCosts {
   double row_us = 0;
   double position_us = 0;
   double tail_us = 0;
+  // What experts cost in steps of prompts, where that was measured apart; otherwise as in decode.
+  std::optional<ExpertCosts> experts = {};
 };
 
 struct Costs {

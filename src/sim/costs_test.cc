@@ -17,10 +17,11 @@ TEST(SimCosts, CurvesAreLinesThatNeverFall) {
   const Curve curve({{4, 10}, {1, 4}, {8, 9}, {16, 26}, {16, 28}});
   EXPECT_EQ(curve.At(0.5), 4);
   EXPECT_EQ(curve.At(1), 4);
-  EXPECT_EQ(curve.At(2.5), 7);
-  EXPECT_EQ(curve.At(8), 10) << "lifted to the point before";
-  EXPECT_EQ(curve.At(12), 18.5);
-  EXPECT_EQ(curve.At(24), 27 + 17) << "the last line goes on";
+  EXPECT_EQ(curve.At(2.5), 6.75);
+  EXPECT_EQ(curve.At(4), 9.5) << "the mean with the point behind, which is lower";
+  EXPECT_EQ(curve.At(8), 9.5);
+  EXPECT_EQ(curve.At(12), 18.25);
+  EXPECT_EQ(curve.At(24), 27 + 17.5) << "the last line goes on";
   EXPECT_EQ(Curve({{7, 3}}).At(1000), 3);
 }
 
@@ -34,6 +35,26 @@ TEST(SimCosts, OpsByRowsAndContext) {
   EXPECT_EQ(op.At(5, 300), 54) << "both lines go on";
   EXPECT_EQ(costs->experts.us_of_rows.At(5), 7);
   EXPECT_EQ(costs->prefill.layers, 2);
+  EXPECT_FALSE(costs->prefill.experts.has_value());
+}
+
+TEST(SimCosts, OnePointTooHighLiftsNoOthers) {
+  const Curve curve({{1, 2}, {2, 30}, {3, 6}, {4, 8}, {5, 60}});
+  EXPECT_DOUBLE_EQ(curve.At(2), (30.0 + 6 + 8) / 3);
+  EXPECT_DOUBLE_EQ(curve.At(4), (30.0 + 6 + 8) / 3) << "until the mean of those behind is reached";
+  EXPECT_EQ(curve.At(5), 60);
+}
+
+TEST(SimCosts, ExpertsOfPromptsMayBeApart) {
+  std::string text = kGood;
+  text.replace(text.find("\"tail_us\": 5"), 12,
+               R"("tail_us": 5, "experts": {"fixed_us": 3, "points": [[2, 8]]})");
+  const auto costs = ParseCosts(text, "costs");
+  ASSERT_TRUE(costs.ok()) << costs.status().message();
+  ASSERT_TRUE(costs->prefill.experts.has_value());
+  EXPECT_EQ(costs->prefill.experts->fixed_us, 3);
+  EXPECT_EQ(costs->prefill.experts->us_of_rows.At(2), 8);
+  EXPECT_EQ(costs->experts.fixed_us, 1);
 }
 
 void ExpectBad(std::string text, const std::string& from, const std::string& to,
@@ -57,6 +78,7 @@ TEST(SimCosts, WhatIsWrongIsNamed) {
   ExpectBad(kGood, "[1, 100, 10]", "[1, 100, -1]", "decode.ops[0].points");
   ExpectBad(kGood, "[1, 100, 10]", "[1, 100, 1e300]", "decode.ops[0].points");
   ExpectBad(kGood, "[[1, 5], [9, 9]]", "[]", "experts.points");
+  ExpectBad(kGood, "\"tail_us\": 5", "\"tail_us\": 5, \"experts\": {}", "prefill.experts.fixed_us");
   ExpectBad(kGood, "\"row_us\": 1,", "\"row_us\": 0,", "prefill.row_us");
   ExpectBad(kGood, "{\"format\"", "[{\"format\"", "costs.json");
 }

@@ -51,10 +51,10 @@ double ExpertTime(const ExpertCosts& costs, const RankTraffic& rank) {
   return us;
 }
 
-LayerTime TimeOf(const Cluster& c, const LayerTraffic& traffic) {
+LayerTime TimeOf(const Cluster& c, const ExpertCosts& costs, const LayerTraffic& traffic) {
   double slowest = 0, sum = 0;
   for (const RankTraffic& rank : traffic.dispatch) {
-    const double us = ExpertTime(c.costs.experts, rank);
+    const double us = ExpertTime(costs, rank);
     slowest = std::max(slowest, us);
     sum += us;
   }
@@ -68,12 +68,12 @@ LayerTime TimeOf(const Cluster& c, const LayerTraffic& traffic) {
 // Experts of a cluster's ranks, placed by the loads that were counted.
 class Experts {
  public:
-  static Result<Experts> Place(const Cluster& cluster, int64_t ranks) {
+  static Result<Experts> Place(const Cluster& cluster, const ExpertCosts& costs, int64_t ranks) {
     parallel::BalanceShape shape;
     TW_ASSIGN(shape.placement,
               parallel::ShapeFor(cluster.model.experts, ranks, ranks > 1 ? cluster.spare : 0));
     TW_ASSIGN(parallel::Placement placement, parallel::Balance(shape, cluster.counts.Loads()));
-    return Experts(cluster, std::move(placement));
+    return Experts(cluster, costs, std::move(placement));
   }
 
   // rows: of each rank in a step.
@@ -87,19 +87,20 @@ class Experts {
       const auto layer = static_cast<size_t>(i % layers);
       const Router router(cluster_.counts.layers[layer], shape_.topk);
       const auto chosen = router.Draw(all, static_cast<uint32_t>(layer), static_cast<uint32_t>(i));
-      mean.Add(TimeOf(cluster_, TrafficOf(shape_, placement_.layers[layer], chosen, rows)),
-               1.0 / static_cast<double>(drawn));
+      const LayerTraffic traffic = TrafficOf(shape_, placement_.layers[layer], chosen, rows);
+      mean.Add(TimeOf(cluster_, costs_, traffic), 1.0 / static_cast<double>(drawn));
     }
     return mean;
   }
 
  private:
-  Experts(const Cluster& cluster, parallel::Placement placement)
-      : cluster_(cluster), placement_(std::move(placement)) {
+  Experts(const Cluster& cluster, const ExpertCosts& costs, parallel::Placement placement)
+      : cluster_(cluster), costs_(costs), placement_(std::move(placement)) {
     shape_ = {placement_.shape, cluster.model.hidden, cluster.model.topk, cluster.node_ranks};
   }
 
   const Cluster& cluster_;
+  const ExpertCosts& costs_;
   parallel::Placement placement_;
   TrafficShape shape_;
 };
@@ -215,12 +216,16 @@ Result<std::vector<Prediction>> Predict(const Cluster& cluster) {
   TW_TRY(CheckLoads(cluster));
   std::vector<Prediction> all;
   if (!cluster.decode.batches.empty()) {
-    TW_ASSIGN(const Experts experts, Experts::Place(cluster, cluster.decode.ranks));
+    TW_ASSIGN(const Experts experts,
+              Experts::Place(cluster, cluster.costs.experts, cluster.decode.ranks));
     for (const int64_t batch : cluster.decode.batches)
       all.push_back(PredictDecode(cluster, experts, batch));
   }
   if (cluster.prefill.prompts.empty()) return all;
-  TW_ASSIGN(const Experts experts, Experts::Place(cluster, cluster.prefill.ranks));
+  const PrefillCosts& costs = cluster.costs.prefill;
+  TW_ASSIGN(const Experts experts,
+            Experts::Place(cluster, costs.experts ? *costs.experts : cluster.costs.experts,
+                           cluster.prefill.ranks));
   for (const int64_t prompt : cluster.prefill.prompts) {
     TW_ASSIGN(Prediction one, PredictPrefill(cluster, experts, prompt));
     all.push_back(std::move(one));

@@ -259,6 +259,14 @@ std::vector<OptionRow> Rows() {
   add({.name = "contexts",
        .help = "cached tokens before a decode step, figures for each (costs; default 1024)",
        .value_name = "N,N,..."});
+  add({.name = "validate",
+       .kind = OptionKind::kFlag,
+       .help =
+           "what thalweg simulate predicts for one rank and for --ranks, beside what steps take, "
+           "for every --batch of a rank (ranks-decode)"});
+  add(CountRow("repeats",
+               "runs of equal steps, of which the fastest of each step counts (ranks-decode)", "3",
+               1, 1000));
   add({.name = "only", .help = "one backend or cpu target (kernels)"});
   add({.name = "running",
        .help = "sequences that decode, one figure each (scheduler; default 64 to 1024)",

@@ -45,8 +45,7 @@ void SumRow(const SumResultsParams& p, int64_t row) {
   for (int64_t c = 0; c < p.width; c += kLanes) {
     const int64_t n = p.width - c;
     F sum = Zero();
-    for (int64_t k = 0; k < p.topk; ++k)
-      sum = sum + LoadFirst(p.results + at[k] * p.width + c, n);
+    for (int64_t k = 0; k < p.topk; ++k) sum = sum + LoadFirst(p.results + at[k] * p.width + c, n);
     StoreFirst(p.out + row * p.width + c, sum + LoadFirst(p.shared + row * p.width + c, n), n);
   }
 }

@@ -30,7 +30,8 @@ constexpr const char* kExperts = "experts";
 
 // Of one step.
 struct StepTimes {
-  std::map<std::string, double> ops;  // us, all layers together; "between": no op ran
+  std::map<std::string, double> ops;  // us, all layers together
+  double between_us = 0;              // in which no op ran
   double experts_us = 0;              // of the layers that count
   double decoder_us = 0;              // of layers from the decoder's first on, and the head
   double touched = 0;                 // experts of those layers, added up
@@ -61,7 +62,7 @@ StepTimes TimesOf(const OpTrace& trace, double seconds, int layers, int decoder)
   }
   for (int layer = 0; layer < layers; ++layer)
     times.touched += static_cast<double>(trace.experts_read(layer));
-  times.ops["between"] = std::max(0.0, seconds - in_ops) * 1e6;
+  times.between_us = std::max(0.0, seconds - in_ops) * 1e6;
   return times;
 }
 
@@ -98,7 +99,7 @@ class Measurement {
     json["decode"] = {{"layers", layers_}, {"ops", Json::array()}};
     for (const auto& [op, points] : ops_)
       json["decode"]["ops"].push_back({{"op", op}, {"points", points}});
-    json["experts"] = ExpertsJson();
+    json["experts"] = ExpertsJson(experts_);
     if (encoder_ > 0) json["prefill"] = PrefillJson();
     return json;
   }
@@ -115,53 +116,94 @@ class Measurement {
     return ids;
   }
 
-  Result<StepTimes> Time(const std::vector<model::Chunk>& chunks, int layers) {
+  Result<double> Seconds(const std::vector<model::Chunk>& chunks) {
     model::StepOutput output;
-    trace_.Clear();
     const auto begin = std::chrono::steady_clock::now();
     TW_TRY(model_.Step(chunks, &output));
-    return TimesOf(trace_, SecondsSince(begin), layers, encoder_);
+    return SecondsSince(begin);
+  }
+
+  Result<StepTimes> Time(const std::vector<model::Chunk>& chunks, int layers) {
+    trace_.SetMode(OpTrace::Mode::kTime);
+    trace_.Clear();
+    TW_ASSIGN(const double seconds, Seconds(chunks));
+    return TimesOf(trace_, seconds, layers, encoder_);
+  }
+
+  // Nothing of a trace is in it: neither clocks nor the counting of experts.
+  Result<double> WholeUs(const std::vector<model::Chunk>& chunks) {
+    trace_.SetMode(OpTrace::Mode::kOff);
+    TW_ASSIGN(const double seconds, Seconds(chunks));
+    return seconds * 1e6;
   }
 
   Status Decode(int64_t batch, int64_t context) {
     std::vector<ScopedSequence> sequences;
     for (int64_t i = 0; i < batch; ++i) {
-      TW_ASSIGN(const SequenceId id, OpenFilled(model_, context, kWarmSteps + options_.steps + 1));
+      TW_ASSIGN(const SequenceId id,
+                OpenFilled(model_, context, 2 * (kWarmSteps + options_.steps) + 1));
       sequences.push_back(ScopedSequence::Adopt(model_, id));
     }
     std::vector<StepTimes> steps;
+    double whole_us = INFINITY;
     for (int64_t step = 0; step < kWarmSteps + options_.steps; ++step) {
-      const std::vector<int32_t> tokens = Tokens(batch, step);
-      std::vector<model::Chunk> chunks;
-      for (size_t i = 0; i < sequences.size(); ++i)
-        chunks.push_back({.sequence = sequences[i].id(), .tokens = {&tokens[i], 1}});
-      TW_ASSIGN(StepTimes times, Time(chunks, layers_));
-      if (step >= kWarmSteps) steps.push_back(std::move(times));
+      TW_ASSIGN(StepTimes times, Time(Chunks(sequences, Tokens(batch, 2 * step)), layers_));
+      TW_ASSIGN(const double us, WholeUs(Chunks(sequences, Tokens(batch, 2 * step + 1))));
+      if (step < kWarmSteps) continue;
+      steps.push_back(std::move(times));
+      whole_us = std::min(whole_us, us);
     }
-    AddOps(steps, static_cast<double>(batch), static_cast<double>(context));
-    AddExperts(steps, batch, layers_);
+    if (options_.step_us) {
+      TW_ASSIGN(whole_us, options_.step_us(batch, context));
+    }
+    AddStep(steps, batch, context, whole_us);
     return {};
   }
 
-  void AddOps(const std::vector<StepTimes>& steps, double rows, double context) {
+  // One row of each. `tokens` is kept until the next call.
+  std::vector<model::Chunk> Chunks(const std::vector<ScopedSequence>& sequences,
+                                   std::vector<int32_t> tokens) {
+    tokens_ = std::move(tokens);
+    std::vector<model::Chunk> chunks;
+    for (size_t i = 0; i < sequences.size(); ++i)
+      chunks.push_back({.sequence = sequences[i].id(), .tokens = {&tokens_[i], 1}});
+    return chunks;
+  }
+
+  // The least of each op; what they leave of the whole step is "between". Where they add up to more
+  // (other work slowed all steps with a trace), they share the step by their proportions.
+  void AddStep(const std::vector<StepTimes>& steps, int64_t batch, int64_t context,
+               double whole_us) {
+    std::map<std::string, double> least;
     for (const auto& one : steps.front().ops) {
-      const double us = LeastOf(steps, [&](const StepTimes& s) {
+      least[one.first] = LeastOf(steps, [&](const StepTimes& s) {
         const auto at = s.ops.find(one.first);
         return at == s.ops.end() ? 0 : at->second;
       });
-      ops_[one.first].push_back({rows, context, us});
     }
+    ExpertSample experts = ExpertsOf(steps, batch, layers_);
+    double sum = experts.us * layers_;
+    for (const auto& [op, us] : least) sum += us;
+    const double share = std::min(1.0, whole_us / sum);
+    for (const auto& [op, us] : least) AddPoint(op, batch, context, us * share);
+    AddPoint("between", batch, context, std::max(0.0, whole_us - sum));
+    experts.us *= share;
+    experts_.push_back(experts);
   }
 
-  void AddExperts(const std::vector<StepTimes>& steps, int64_t rows, int layers) {
+  void AddPoint(const std::string& op, int64_t rows, int64_t context, double us) {
+    ops_[op].push_back({static_cast<double>(rows), static_cast<double>(context), us});
+  }
+
+  // Of one layer.
+  ExpertSample ExpertsOf(const std::vector<StepTimes>& steps, int64_t rows, int layers) const {
     std::vector<double> all;
     for (const StepTimes& step : steps) all.push_back(step.touched);
     const double typical = Median(std::move(all)) / static_cast<double>(layers);
-    experts_.push_back({.touched = typical,
-                        .entries = static_cast<double>(rows * model_.config().num_experts_per_tok),
-                        .us = typical * LeastOf(steps, [](const StepTimes& s) {
-                                return s.experts_us / s.touched;
-                              })});
+    return {.touched = typical,
+            .entries = static_cast<double>(rows * model_.config().num_experts_per_tok),
+            .us = typical *
+                  LeastOf(steps, [](const StepTimes& s) { return s.experts_us / s.touched; })};
   }
 
   // Rows of one prompt; decoder_from counts from the first of them.
@@ -186,13 +228,13 @@ class Measurement {
   Status Chunk(int64_t rows, int64_t position) {
     TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, rows));
     const double dense = LeastOf(steps, [](const StepTimes& s) {
-      double sum = 0;
+      double sum = s.between_us;
       for (const auto& [op, us] : s.ops) sum += us;
       return sum;
     });
     const auto n = static_cast<double>(rows), at = static_cast<double>(position);
     chunks_.push_back({n, n * at + n * (n - 1) / 2, dense});
-    AddExperts(steps, rows, encoder_);
+    chunk_experts_.push_back(ExpertsOf(steps, rows, encoder_));
     return {};
   }
 
@@ -204,10 +246,10 @@ class Measurement {
   }
 
   // The curve goes through what was measured, less what a call costs whatever it does.
-  Json ExpertsJson() const {
-    const ExpertFit fit = FitExperts(experts_);
+  static Json ExpertsJson(const std::vector<ExpertSample>& samples) {
+    const ExpertFit fit = FitExperts(samples);
     Json points = Json::array();
-    for (const ExpertSample& s : experts_) {
+    for (const ExpertSample& s : samples) {
       points.push_back({s.entries / s.touched, std::max(0.0, s.us - fit.fixed_us) / s.touched});
     }
     return {{"fixed_us", fit.fixed_us}, {"points", points}};
@@ -217,11 +259,9 @@ class Measurement {
     std::vector<FitSample> samples;
     for (const ChunkSample& c : chunks_) samples.push_back({{1, c.rows, c.positions}, c.us});
     const std::array<double, 3> fit = FitPositive(samples);
-    return {{"layers", encoder_},
-            {"fixed_us", fit[0]},
-            {"row_us", std::max(fit[1], 1e-6)},
-            {"position_us", fit[2]},
-            {"tail_us", tail_us_}};
+    return {
+        {"layers", encoder_},    {"fixed_us", fit[0]},  {"row_us", std::max(fit[1], 1e-6)},
+        {"position_us", fit[2]}, {"tail_us", tail_us_}, {"experts", ExpertsJson(chunk_experts_)}};
   }
 
   model::Model& model_;
@@ -230,8 +270,9 @@ class Measurement {
   int layers_;
   int encoder_;
   std::map<std::string, std::vector<std::array<double, 3>>> ops_;
-  std::vector<ExpertSample> experts_;
+  std::vector<ExpertSample> experts_, chunk_experts_;  // of decode steps, of prompts
   std::vector<ChunkSample> chunks_;
+  std::vector<int32_t> tokens_;  // of the step under way
   double tail_us_ = 0;
 };
 
@@ -240,7 +281,7 @@ class Measurement {
 int64_t CostsTokens(const CostsOptions& options) {
   const int64_t batch = *std::max_element(options.batches.begin(), options.batches.end());
   const int64_t context = *std::max_element(options.contexts.begin(), options.contexts.end());
-  const int64_t decode = batch * (context + kWarmSteps + options.steps + 64);
+  const int64_t decode = batch * (context + 2 * (kWarmSteps + options.steps) + 64);
   return std::max(decode, context + options.chunks.back() + 64);
 }
 

@@ -9,9 +9,9 @@
 #include "engine/rank_model.h"
 #include "hub/hub.h"
 #include "model/expert_parallel.h"
-#include "sim/predict.h"
 #include "tools/bench/clock.h"
 #include "tools/bench/costs.h"
+#include "tools/bench/rank_steps.h"
 #include "tools/bench/trace.h"
 
 namespace thalweg::tools::bench {
@@ -39,40 +39,37 @@ double ExchangeSeconds(comm::Communicator& group, int64_t bytes, int turns) {
   return least;
 }
 
-std::vector<int64_t> BatchesAround(int64_t batch) {
-  const std::set<int64_t> some = {std::max<int64_t>(1, batch / 2), batch, 2 * batch};
-  return {some.begin(), some.end()};
-}
+// Of an engine's step with so many rows of one rank behind so many tokens.
+struct WholeSteps {
+  engine::EngineOptions options;
+  int64_t repeats = 3;
 
-// Costs of a model on one thread; with several ranks, of one that exchanges rows with itself.
-Result<sim::Costs> CostsOf(const engine::EngineOptions& options,
-                           const checkpoint::Checkpoint& checkpoint, const RankLoad& load) {
-  TW_ASSIGN(const kernels::Ops* ops, engine::FindOps(options));
-  const base::ThreadTeam team(1, base::Pinning::kOff);
-  const checkpoint::Config& config = checkpoint.config();
-  const CostsOptions what{.source = "bench ranks-decode",
-                          .batches = BatchesAround(load.batch),
-                          .contexts = {load.context},
-                          .chunks = {16, 32, 64}};
-  OpTrace trace(*ops, config.vocab_size);
-  comm::ThreadGroup group(1);
-  const std::unique_ptr<comm::Communicator> self = group.Join(0);
-  TW_ASSIGN(const parallel::PlacementShape shape,
-            parallel::ShapeFor(config.n_routed_experts, 1, 0));
-  TW_ASSIGN(
-      const auto experts,
-      model::ExpertParallel::Make(self.get(), parallel::InOrder(shape, config.num_hidden_layers)));
-  model::ModelOptions model_options;
-  model_options.ops = &trace.ops();
-  model_options.team = &team;
-  model_options.max_sequences = what.batches.back();
-  model_options.max_rows = std::max(model_options.max_sequences, what.chunks.back());
-  model_options.max_tokens = CostsTokens(what);
-  model_options.repack = options.repack;
-  if (load.ranks > 1) model_options.expert_parallel = experts.get();
-  TW_ASSIGN(const auto model, model::Model::Load(checkpoint, model_options));
-  TW_ASSIGN(const Json json, MeasureCosts(*model, trace, what));
-  return sim::ParseCosts(json.dump(), "measured costs");
+  static constexpr int64_t kTokens = 24;
+
+  // Prompts end half the steps before the context that is asked for.
+  Result<double> operator()(int64_t rows, int64_t context) const {
+    const StepsLoad load{.sequences = rows,
+                         .prompt = std::max<int64_t>(1, context - kTokens / 2),
+                         .tokens = kTokens};
+    std::vector<RankSteps> runs;
+    for (int64_t i = 0; i < repeats; ++i) {
+      TW_ASSIGN(RankSteps run, RunRankSteps(options, load));
+      runs.push_back(std::move(run));
+    }
+    return MeanBusyUs(LeastOfRuns(runs));
+  }
+};
+
+// One rank of one thread; a file of counts makes it one of a group.
+engine::EngineOptions OptionsOfOne(const engine::EngineOptions& base, const std::string& counts) {
+  engine::EngineOptions options = base;
+  options.ranks = 1;
+  options.threads = 1;
+  options.expert_spare = 0;
+  options.expert_placement.clear();
+  options.rebalance_window = 0;
+  options.expert_counts = counts;
+  return options;
 }
 
 sim::ModelShape ShapeOf(const checkpoint::Config& config) {
@@ -100,24 +97,68 @@ sim::Link MeasureThreadLink(int ranks) {
   return {.latency_us = quick * 1e6, .gb_per_s = bytes / std::max(slow - quick, 1e-9) / 1e9};
 }
 
-Result<double> PredictStep(const engine::EngineOptions& options, const RankLoad& load,
-                           const parallel::ExpertCounts& counts) {
+Result<checkpoint::Checkpoint> OpenForSteps(const engine::EngineOptions& options) {
   TW_ASSIGN(hub::HubOptions hub, hub::HubOptions::FromEnvironment());
   hub.offline = true;
   TW_ASSIGN(const std::filesystem::path folder, hub::FindModel(options.model, hub));
-  TW_ASSIGN(const auto checkpoint,
-            checkpoint::Checkpoint::Open(folder, {.draft = false, .vision = false}));
+  return checkpoint::Checkpoint::Open(folder, {.draft = false, .vision = false});
+}
+
+CostsOptions CostsAround(const std::vector<int64_t>& batches, int64_t context) {
+  std::set<int64_t> sizes = {1};
+  for (const int64_t batch : batches)
+    for (const int64_t size : {batch * 3 / 4, batch * 3 / 2})
+      if (size > 0 && std::find(batches.begin(), batches.end(), size) == batches.end())
+        sizes.insert(size);
+  return {.source = "bench ranks-decode",
+          .batches = {sizes.begin(), sizes.end()},
+          .contexts = {std::max<int64_t>(16, context / 2), 2 * context},
+          .chunks = {16, 32, 64}};
+}
+
+Result<sim::Costs> CostsOfRank(const engine::EngineOptions& options,
+                               const checkpoint::Checkpoint& checkpoint, bool exchange,
+                               CostsOptions what, int64_t repeats) {
+  TW_ASSIGN(const kernels::Ops* ops, engine::FindOps(options));
+  const base::ThreadTeam team(1, base::Pinning::kOff);
+  const checkpoint::Config& config = checkpoint.config();
+  OpTrace trace(*ops, config.vocab_size);
+  comm::ThreadGroup group(1);
+  const std::unique_ptr<comm::Communicator> self = group.Join(0);
+  TW_ASSIGN(const parallel::PlacementShape shape,
+            parallel::ShapeFor(config.n_routed_experts, 1, 0));
+  TW_ASSIGN(
+      const auto experts,
+      model::ExpertParallel::Make(self.get(), parallel::InOrder(shape, config.num_hidden_layers)));
+  model::ModelOptions model_options;
+  model_options.ops = &trace.ops();
+  model_options.team = &team;
+  model_options.max_sequences = what.batches.back();
+  model_options.max_rows = std::max(model_options.max_sequences, what.chunks.back());
+  model_options.max_tokens = CostsTokens(what);
+  model_options.repack = options.repack;
+  if (exchange) model_options.expert_parallel = experts.get();
+  const CountsFile counts;
+  what.step_us = WholeSteps{OptionsOfOne(options, exchange ? counts.path() : ""), repeats};
+  TW_ASSIGN(const auto model, model::Model::Load(checkpoint, model_options));
+  TW_ASSIGN(const Json json, MeasureCosts(*model, trace, what));
+  return sim::ParseCosts(json.dump(), "measured costs");
+}
+
+Result<sim::Prediction> PredictDecode(const checkpoint::Config& config, const sim::Costs& costs,
+                                      const sim::Link& link, const parallel::ExpertCounts& counts,
+                                      const RankLoad& load) {
   sim::Cluster cluster;
-  cluster.model = ShapeOf(checkpoint.config());
-  TW_ASSIGN(cluster.costs, CostsOf(options, checkpoint, load));
+  cluster.model = ShapeOf(config);
+  cluster.costs = costs;
   cluster.counts = counts;
   cluster.node_ranks = load.ranks;
-  if (load.ranks > 1) cluster.in_node = MeasureThreadLink(static_cast<int>(load.ranks));
-  cluster.between_nodes = cluster.in_node;
+  cluster.in_node = link;
+  cluster.between_nodes = link;
   cluster.decode = {
       .ranks = load.ranks, .batches = {load.batch}, .context = static_cast<double>(load.context)};
-  TW_ASSIGN(const std::vector<sim::Prediction> all, sim::Predict(cluster));
-  return all.front().step_us / 1e3;
+  TW_ASSIGN(std::vector<sim::Prediction> all, sim::Predict(cluster));
+  return std::move(all.front());
 }
 
 }  // namespace thalweg::tools::bench

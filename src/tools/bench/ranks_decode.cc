@@ -1,17 +1,16 @@
 #include "tools/bench/ranks_decode.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
-#include <filesystem>
 #include <mutex>
 
-#include "base/rng.h"
 #include "tools/bench/clock.h"
 #include "tools/bench/kernel.h"
 #include "tools/bench/rank_links.h"
+#include "tools/bench/rank_steps.h"
+#include "tools/bench/rank_validation.h"
 #include "tools/bench/shapes.h"
 
 namespace thalweg::tools::bench {
@@ -25,8 +24,6 @@ constexpr int kRounds = 3;
 constexpr int64_t kMostRankBatch = 4096;
 constexpr int64_t kFirstTokens = 4;  // of every sequence, before the clock starts
 constexpr double kScalingBar = 0.9;
-constexpr double kLongestStepBar = 1.3;
-constexpr double kPredictionBar = 0.1;
 
 struct Load {
   int64_t batch = 8;
@@ -74,16 +71,19 @@ class Answers {
   Status status_;
 };
 
+StepsLoad StepsOf(const Load& load) {
+  return {.sequences = load.batch, .prompt = load.prompt, .tokens = load.tokens};
+}
+
+// Nobody ends before the clock stops: steps would have fewer rows then.
+int64_t MostTokens(const Load& load) {
+  return load.tokens + kFirstTokens + SlackTokens(StepsOf(load));
+}
+
 engine::GenerateRequest RequestOf(const Load& load, int64_t index, int64_t vocab) {
   engine::GenerateRequest request;
-  std::vector<int32_t> ids;
-  for (int64_t i = 0; i < load.prompt; ++i)
-    ids.push_back(static_cast<int32_t>(
-        base::Philox4x32({static_cast<uint32_t>(i), static_cast<uint32_t>(index), 0, 0},
-                         {31, 0})[0] %
-        static_cast<uint32_t>(std::min<int64_t>(vocab, 4096))));
-  request.prompt = std::move(ids);
-  request.max_tokens = load.tokens + kFirstTokens;
+  request.prompt = MadeUpPrompt(load.prompt, index, vocab);
+  request.max_tokens = MostTokens(load);
   request.sampling.ignore_eos = true;
   request.sampling.temperature = 0;
   request.prefix_reuse = false;
@@ -96,8 +96,8 @@ EngineOptions OptionsFor(const EngineOptions& base, const RankSetup& setup, cons
   options.threads = static_cast<int>(setup.threads);
   options.pinning = base::Pinning::kOff;
   options.max_sequences = load.batch;
-  options.max_rows = std::max<int64_t>(64, load.batch);
-  options.cache_tokens = load.batch * (load.prompt + load.tokens + 2 * 64);
+  options.max_rows = PromptRows(StepsOf(load));
+  options.cache_tokens = load.batch * (load.prompt + MostTokens(load) + 2 * 64);
   options.cache_checkpoints = 0;
   options.rebalance_window = 0;
   if (setup.ranks == 1) {
@@ -112,7 +112,6 @@ struct Run {
   double ms_per_step = 0;
   double execute_ms = 0;
   std::vector<std::vector<int32_t>> tokens = {};
-  engine::ExpertMetrics experts = {};
 };
 
 Result<Run> RunOnce(const EngineOptions& options, const Load& load) {
@@ -133,8 +132,7 @@ Result<Run> RunOnce(const EngineOptions& options, const Load& load) {
   const auto steps = static_cast<double>(std::max<uint64_t>(1, after.steps - before.steps));
   return Run{.ms_per_step = seconds * 1e3 / steps,
              .execute_ms = (after.execute_seconds - before.execute_seconds) * 1e3 / steps,
-             .tokens = answers.tokens(),
-             .experts = engine->metrics().experts};
+             .tokens = answers.tokens()};
 }
 
 void Note(const Run& run, const Load& load, DecodeRankFigure* figure) {
@@ -146,7 +144,7 @@ void Note(const Run& run, const Load& load, DecodeRankFigure* figure) {
 
 // In turns, so that a machine that is busy for a while is so for all.
 Status TimeAll(const EngineOptions& base, const Load& load, const std::string& counts,
-               RanksDecodeReport* report) {
+               int64_t repeats, RanksDecodeReport* report) {
   std::vector<std::vector<int32_t>> expected;
   for (int round = 0; round < kRounds; ++round) {
     for (DecodeRankFigure& figure : report->figures) {
@@ -161,24 +159,25 @@ Status TimeAll(const EngineOptions& base, const Load& load, const std::string& c
   if (base.rebalance_window == 0) return {};
   EngineOptions options = OptionsFor(base, report->figures.back().setup, load);
   options.rebalance_window = base.rebalance_window;
-  TW_ASSIGN(const Run run, RunOnce(options, load));
-  report->rebalanced = true;
-  report->same_tokens = report->same_tokens && run.tokens == expected;
-  report->experts = run.experts;
+  TW_ASSIGN(report->moves, MeasureMoves(options, StepsOf(load), repeats));
+  report->same_tokens = report->same_tokens && report->moves->same_tokens;
   return {};
 }
 
-Status PredictAll(const EngineOptions& base, const std::string& counts_file,
+Status PredictAll(const EngineOptions& base, const parallel::ExpertCounts& counts, int64_t repeats,
                   RanksDecodeReport* report) {
-  TW_ASSIGN(const parallel::ExpertCounts counts, parallel::ReadCounts(counts_file));
+  TW_ASSIGN(const auto checkpoint, OpenForSteps(base));
   for (DecodeRankFigure& figure : report->figures) {
     const auto [ranks, threads] = figure.setup;
     if (ranks != threads) continue;  // costs are those of one thread
+    const RankLoad load{.ranks = ranks, .batch = report->batch / ranks, .context = report->context};
     TW_ASSIGN(
-        figure.predicted_ms,
-        PredictStep(base,
-                    {.ranks = ranks, .batch = report->batch / ranks, .context = report->context},
-                    counts));
+        const sim::Costs costs,
+        CostsOfRank(base, checkpoint, ranks > 1, CostsAround({load.batch}, load.context), repeats));
+    const sim::Link link = ranks > 1 ? MeasureThreadLink(static_cast<int>(ranks)) : sim::Link{};
+    TW_ASSIGN(const sim::Prediction predicted,
+              PredictDecode(checkpoint.config(), costs, link, counts, load));
+    figure.predicted_ms = predicted.step_us / 1e3;
   }
   return {};
 }
@@ -234,14 +233,7 @@ std::string ToTable(const RanksDecodeReport& report) {
       "scaling: {:.2f} by ranks, {:.2f} by threads: {:.2f} of it (at least {}: {})\ntokens: {}\n",
       report.RankScaling(), report.ThreadScaling(), share, kScalingBar,
       Verdict(share >= kScalingBar), report.same_tokens ? "the same" : "DIFFER");
-  if (report.rebalanced)
-    table += fmt::format(
-        "rebalance: {} windows, {} layers switched, {} experts moved; longest step {:.2f} of the "
-        "median (at most {}: {})\n",
-        report.experts.windows, report.experts.layers_switched, report.experts.experts_moved,
-        report.experts.longest_step, kLongestStepBar,
-        report.experts.longest_step > 0 ? Verdict(report.experts.longest_step <= kLongestStepBar)
-                                        : "too few steps to tell: raise --tokens");
+  if (report.moves) table += ToTable(*report.moves);
   return table;
 }
 
@@ -253,15 +245,12 @@ Json ToJson(const RanksDecodeReport& report) {
                {"thread_scaling", report.ThreadScaling()},
                {"same_tokens", report.same_tokens}};
   for (const DecodeRankFigure& figure : report.figures) json["setups"].push_back(ToJson(figure));
-  if (report.rebalanced)
-    json["rebalance"] = {{"windows", report.experts.windows},
-                         {"layers_switched", report.experts.layers_switched},
-                         {"experts_moved", report.experts.experts_moved},
-                         {"longest_step", report.experts.longest_step}};
+  if (report.moves) json["moves"] = ToJson(*report.moves);
   return json;
 }
 
 Status BenchRanksDecodeCommand(const base::OptionValues& values) {
+  if (values.Flag("validate")) return ValidateRanksCommand(values);
   TW_ASSIGN(const EngineOptions base, EngineOptions::From(values));
   TW_ASSIGN(const Load load, LoadFrom(values));
   const int64_t ranks = std::max<int64_t>(2, base.ranks);
@@ -271,14 +260,11 @@ Status BenchRanksDecodeCommand(const base::OptionValues& values) {
   RanksDecodeReport report{.batch = load.batch, .context = load.prompt + load.tokens / 2};
   for (const RankSetup& setup : {RankSetup{1, 1}, RankSetup{1, ranks}, RankSetup{ranks, ranks}})
     report.figures.push_back({.setup = setup});
-  const std::string counts = (std::filesystem::temp_directory_path() /
-                              fmt::format("thalweg-bench-ranks-{}.json", getpid()))
-                                 .string();
-  Status done = TimeAll(base, load, counts, &report);
-  if (done.ok()) done = PredictAll(base, counts, &report);
-  std::error_code ignored;
-  std::filesystem::remove(counts, ignored);
-  TW_TRY(done);
+  const int64_t repeats = values.Integer("repeats");
+  const CountsFile counts;
+  TW_TRY(TimeAll(base, load, counts.path(), repeats, &report));
+  TW_ASSIGN(const parallel::ExpertCounts counted, counts.Read());
+  TW_TRY(PredictAll(base, counted, repeats, &report));
   fmt::print("{}\n", values.Flag("json") ? ToJson(report).dump(2) : ToTable(report));
   return report.same_tokens ? Status() : base::Internal("the tokens differ");
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "base/options.h"
 #include "base/status.h"
 #include "engine/engine.h"
+#include "tools/bench/rank_moves.h"
 
 namespace thalweg::tools::bench {
 
@@ -32,11 +34,9 @@ struct RanksDecodeReport {
   int64_t batch = 0;  // sequences over all ranks
   int64_t context = 0;
   std::vector<DecodeRankFigure> figures =
-      {};                   // one rank and thread; one rank, all threads; all ranks
-  bool same_tokens = true;  // whatever the setup
-  // With --rebalance-window: an engine whose experts move meanwhile.
-  bool rebalanced = false;
-  engine::ExpertMetrics experts = {};
+      {};                                 // one rank and thread; one rank, all threads; all ranks
+  bool same_tokens = true;                // whatever the setup
+  std::optional<MovesReport> moves = {};  // with --rebalance-window
 
   double ThreadScaling() const { return figures[0].ms_per_step / figures[1].ms_per_step; }
   double RankScaling() const { return figures[0].ms_per_step / figures[2].ms_per_step; }
