@@ -56,8 +56,11 @@ struct CodedGateUp : GateUpOp {
     uint8_t* to = CodedTile(codes, item.tile, inner) + chunk * kInputUnitBytes;
     const int piece = static_cast<int>(c % kUnitCols) / 8;
     to[CodesAt(n % 8, piece) + c % 8] = static_cast<uint8_t>(coded.code);
-    if (lane == 0) {
-      *reinterpret_cast<float*>(to + InputScaleAt(n % 8, piece)) = FromE8M0(coded.scale);
+    if (lane != 0) return;
+    *reinterpret_cast<float*>(to + InputScaleAt(n % 8, piece)) = FromE8M0(coded.scale);
+    // Scales are read two columns at a time.
+    if (n % 2 == 0 && n + 1 == item.tile.count) {
+      *reinterpret_cast<float*>(to + InputScaleAt(n % 8 + 1, piece)) = 0;
     }
   }
 };

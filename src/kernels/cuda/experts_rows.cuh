@@ -125,9 +125,12 @@ class CallWarp {
     const uint8_t* from = op_.Packed(item);
     if (from == inputs_of_) return;
     inputs_of_ = from;
-    // Not as a bulk copy, which would queue behind those of weights.
+    // Not as a bulk copy, which would queue behind those of weights. Columns behind the last, which
+    // nobody has written, are zeros.
     for (int i = static_cast<int>(threadIdx.x) % 128; i < L::InputBytes(units_) / 16; i += 128) {
-      CopyAsync16(inputs_ + i * 16, from + i * 16);
+      const int piece = i % (kInputUnitBytes / 16), scales = piece - kCodesBytes / 16;
+      const int column = scales < 0 ? piece % 8 : 2 * scales;
+      CopyAsync16(inputs_ + i * 16, from + i * 16, column < item.tile.count);
     }
     CommitCopies();
     WaitCopies<0>();
