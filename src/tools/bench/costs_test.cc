@@ -53,14 +53,15 @@ TEST(BenchCosts, NanoIsAFileOfCosts) {
   EXPECT_EQ(costs->decode.layers, 12);
   EXPECT_EQ(costs->prefill.layers, 6);
   EXPECT_GT(costs->prefill.tail_us, 0);
-  double attention = 0, between = 0;
+  double attention = 0, between = -1;
   for (const sim::OpCost& op : costs->decode.ops) {
     if (op.op() == "attention") attention = op.At(3, 200);
     if (op.op() == "between") between = op.At(1, 40);
     EXPECT_NE(op.op(), "experts") << "they are apart";
   }
   EXPECT_GT(attention, 0);
-  EXPECT_GT(between, 0);
+  // What ops leave of a whole step: nothing where other work slowed the steps that they are timed in.
+  EXPECT_GE(between, 0);
   EXPECT_GT(costs->experts.us_of_rows.At(1), 0);
 }
 
