@@ -60,7 +60,8 @@ TEST(BenchCosts, NanoIsAFileOfCosts) {
     EXPECT_NE(op.op(), "experts") << "they are apart";
   }
   EXPECT_GT(attention, 0);
-  // What ops leave of a whole step: nothing where other work slowed the steps that they are timed in.
+  // What ops leave of a whole step: nothing where other work slowed the steps that they are timed
+  // in.
   EXPECT_GE(between, 0);
   EXPECT_GT(costs->experts.us_of_rows.At(1), 0);
 }
