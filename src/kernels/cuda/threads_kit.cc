@@ -1,17 +1,15 @@
-// In place of the device that is pretended a real one, for the same tests: ranks that are threads
-// share one GPU, whose memory the host sees, too, so that groups of threads may stand in for NCCL.
-// What one rank hands another must be ready on the device when it is handed over, as there.
-#include <cuda_runtime_api.h>
-#include <gtest/gtest.h>
+#include "kernels/cuda/threads_kit.h"
 
+#include <cuda_runtime_api.h>
+
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "kernels/cuda/exchange_ops.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
-#include "tests/device/pretend.h"
+#include "kernels/cuda/queue.h"
 
 extern "C" cudaError_t __real_cudaFuncSetAttribute(const void* function, cudaFuncAttribute name,
                                                    int value);
@@ -28,33 +26,40 @@ extern "C" cudaError_t __wrap_cudaFuncSetAttribute(const void* function, cudaFun
   return __real_cudaFuncSetAttribute(function, name, value);
 }
 
-namespace thalweg::tests {
+namespace thalweg::kernels::cuda {
 namespace {
 
+// Of the host, and read and written by kernels there.
 void* AllocateForBoth(int64_t bytes) {
   void* memory = nullptr;
   const auto size = static_cast<size_t>(bytes);
-  if (cudaMallocManaged(&memory, size) != cudaSuccess) return nullptr;
-  if (cudaMemset(memory, 0, size) == cudaSuccess && cudaDeviceSynchronize() == cudaSuccess)
-    return memory;
-  cudaFree(memory);
-  return nullptr;
+  if (cudaHostAlloc(&memory, size, cudaHostAllocPortable) != cudaSuccess) return nullptr;
+  std::memset(memory, 0, size);
+  return memory;
 }
 
-// Where there is no device nothing is tested, and the reason is said.
-class NeedsDevice : public testing::Environment {
-  void SetUp() override {
-    const Status status = kernels::cuda::DeviceStatus();
-    if (!status.ok()) GTEST_SKIP() << status.message();
-  }
-};
-const testing::Environment* const kNeedsDevice = testing::AddGlobalTestEnvironment(new NeedsDevice);
+void Move(const tensor::Stream& stream, void* to, const void* from, int64_t bytes) {
+  if (bytes <= 0) return;
+  Queue& queue = QueueOf(stream);
+  queue.Note(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault,
+                             queue.plain_stream()));
+}
+
+void MoveAndWait(const tensor::Stream& stream, void* to, const void* from, int64_t bytes) {
+  Move(stream, to, from, bytes);
+  Queue& queue = QueueOf(stream);
+  queue.Note(cudaStreamSynchronize(queue.plain_stream()));
+}
 
 const tensor::Memory& SeenByBoth() {
   static const tensor::Memory memory = [] {
-    tensor::Memory made = kernels::cuda::CudaMemory();
+    tensor::Memory made = CudaMemory();
     made.name = "cuda, seen by the host";
     made.allocate = AllocateForBoth;
+    made.release = [](void* taken) { cudaFreeHost(taken); };
+    made.upload = MoveAndWait;
+    made.download = MoveAndWait;
+    made.copy = Move;
     return made;
   }();
   return memory;
@@ -62,15 +67,13 @@ const tensor::Memory& SeenByBoth() {
 
 }  // namespace
 
-const kernels::Ops& PretendedDevice() {
-  static const kernels::Ops ops = [] {
-    kernels::Ops made = kernels::cuda::CudaOps();
+const Ops& CudaOpsInHostMemory() {
+  static const Ops ops = [] {
+    Ops made = CudaOps();
     made.memory = &SeenByBoth();
     return made;
   }();
   return ops;
 }
 
-const kernels::ExchangeOps& PretendedExchange() { return kernels::cuda::CudaExchangeOps(); }
-
-}  // namespace thalweg::tests
+}  // namespace thalweg::kernels::cuda
