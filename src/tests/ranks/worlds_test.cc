@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <regex>
 #include <stop_token>
 #include <thread>
 
@@ -19,17 +20,18 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds kLong{120};
+constexpr int kLines = 16;
 
 // Prompts short and long, some with a beginning in common.
 std::string Lines() {
   std::string text;
-  for (int i = 0; i < 12; ++i) {
+  for (int i = 0; i < kLines; ++i) {
     std::string prompt = i % 3 == 0 ? "Once there was a mill beside the river. " : "";
     for (int k = 0; k <= i * 5 % 17; ++k) prompt += fmt::format("The miller had {} sons. ", i + k);
     text += fmt::format(R"({{"id":"{}","prompt":"{}","max_tokens":{},"temperature":{},"seed":{},)"
                         R"("logprobs":2,"ignore_eos":true}})"
                         "\n",
-                        i, prompt, 4 + i % 5, i % 2 == 0 ? "0" : "0.9", 40 + i);
+                        i, prompt, 4 + 3 * (i % 5), i % 2 == 0 ? "0" : "0.9", 40 + i);
   }
   return text;
 }
@@ -65,16 +67,24 @@ JobResult RunWorld(const World& world, std::vector<std::string> words, const std
   return job.Wait(kLong);
 }
 
+// Without the name of the run, which says whether drafts were made.
+std::multiset<std::string> AnswersOf(const std::string& path) {
+  static const std::regex run(R"("run":"[0-9a-f]*",)");
+  std::multiset<std::string> answers;
+  for (const std::string& line : LinesOf(path)) answers.insert(std::regex_replace(line, run, ""));
+  return answers;
+}
+
 void ExpectWhatOneWrites(const std::string& model, const std::vector<World>& worlds) {
   const std::string in = NewFile("in", Lines()), alone = NewFile("alone", "");
   EXPECT_EQ(Job(1, BatchCommand(in, alone, model)).Wait(kLong).code, 0);
-  ASSERT_EQ(LinesOf(alone).size(), 12u);
+  ASSERT_EQ(LinesOf(alone).size(), static_cast<size_t>(kLines));
   for (const World& world : worlds) {
     SCOPED_TRACE(fmt::format("{} processes {}", world.ranks, fmt::join(world.options, " ")));
     const std::string out = NewFile("worlds", "");
     const JobResult result = RunWorld(world, BatchCommand(in, out, model), out);
     EXPECT_EQ(result.code, 0) << result.output;
-    EXPECT_EQ(LinesOf(out), LinesOf(alone));
+    EXPECT_EQ(AnswersOf(out), AnswersOf(alone));
     if (world.moves) {
       EXPECT_NE(result.output.find(" lie anew from step "), std::string::npos) << result.output;
     }
@@ -101,8 +111,7 @@ TEST(Worlds, TinyB) {
       {{.ranks = 4, .options = {"--expert-spare", "2", "--nextn", "4"}},
        {.ranks = 8,
         .options = {"--context-ranks", "8", "--expert-spare", "1", "--rebalance-window", "60"},
-        .delays = true,
-        .moves = true}});
+        .delays = true}});
 }
 
 }  // namespace
