@@ -18,6 +18,8 @@ DeviceDrafts::DeviceDrafts(model::Model* model, DraftOptions options)
                                         .temperatures = options_.temperatures});
 }
 
+DeviceDrafts::~DeviceDrafts() { LogDrafting(planner_); }
+
 void DeviceDrafts::Begin(int32_t slot, uint64_t sequence) {
   At(slot) = {.sequence = sequence};
   if (planner_.has_value()) planner_->Begin(sequence);

@@ -28,6 +28,7 @@ class DeviceDrafts {
  public:
   // Of a model that has a draft module, on a device that launches steps; not owned.
   DeviceDrafts(model::Model* model, DraftOptions options);
+  ~DeviceDrafts();
 
   // Whether lengths of blocks depend on confidences, which are there when all of a step is done.
   bool needs_confidences() const { return options_.variable; }

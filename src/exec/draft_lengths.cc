@@ -1,5 +1,7 @@
 #include "exec/draft_lengths.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 
 #include "spec/confidence.h"
@@ -50,6 +52,14 @@ DraftLengths ChooseLengths(const DraftOptions& options, std::optional<spec::Draf
   spec::Allocate(SurvivalsOf(entries, static_cast<size_t>(options.drafts), **planner), most, budget,
                  out.verify);
   return out;
+}
+
+void LogDrafting(const std::optional<spec::DraftPlanner>& planner) {
+  if (!planner.has_value()) return;
+  const spec::LoadGate::Counts& c = planner->counts();
+  spdlog::info(
+      "drafting: on in {} of {} steps, context written in {}, {} tries, begun again {} times",
+      c.open, c.steps, c.context, c.tries, c.openings);
 }
 
 }  // namespace thalweg::exec

@@ -32,4 +32,7 @@ struct DraftLengths {
 DraftLengths ChooseLengths(const DraftOptions& options, std::optional<spec::DraftPlanner>* planner,
                            uint64_t step, std::span<const LengthEntry> entries, int64_t other_rows);
 
+// Says in the log how many steps drafted and wrote context, and how often that was tried.
+void LogDrafting(const std::optional<spec::DraftPlanner>& planner);
+
 }  // namespace thalweg::exec

@@ -43,6 +43,8 @@ Speculation::Speculation(model::Model* model, DraftOptions options)
                                         .temperatures = options_.temperatures});
 }
 
+Speculation::~Speculation() { LogDrafting(planner_); }
+
 void Speculation::Begin(int32_t slot, uint64_t sequence, bool seeded) {
   slots_[static_cast<size_t>(slot)] = {.sequence = sequence, .seeded = seeded, .block = {}};
   if (planner_.has_value()) planner_->Begin(sequence);

@@ -47,6 +47,7 @@ class Speculation {
  public:
   // Of a model that has a draft module, if it is used; not owned.
   Speculation(model::Model* model, DraftOptions options);
+  ~Speculation();
 
   void Begin(int32_t slot, uint64_t sequence, bool seeded);
   void End(int32_t slot);

@@ -8,7 +8,7 @@
 namespace thalweg::sched {
 namespace {
 
-constexpr int64_t kPlansToARoom = 10;
+constexpr int64_t kPlansToARoom = 16;
 
 }  // namespace
 
@@ -21,6 +21,7 @@ bool Scheduler::State::NextPlan(step::StepPlan* out) {
   record->rows.clear();
   CompactRunning();
   ForcePreemption();
+  prompt_plans = PromptsWantRows() ? prompt_plans % kPlansToARoom + 1 : 0;
   const int64_t decode_budget = DecodeBudget();
   int64_t budget = options.max_rows - decode_budget + PlanDecodes(decode_budget);
   budget = PlanPrefills(budget);
@@ -72,10 +73,10 @@ int64_t Scheduler::State::DecodeBudget() const {
 }
 
 // Rows that prompts leave to drafts: twice what ran lately, for where drafting has stopped they
-// would wait for nothing. Now and then a plan has room for all the same: a rank that tries drafts
-// again finds it within the steps of one try (spec::LoadGate).
+// would wait for nothing. Only when prompts do not end there is some room now and then, for a rank
+// that tries drafts again (spec::LoadGate): between prompts it has all there is.
 int64_t Scheduler::State::DraftRoom() const {
-  return next_number % kPlansToARoom == 0 ? options.max_rows : 2 * drafted_lately;
+  return prompt_plans == kPlansToARoom ? options.max_rows / 4 : 2 * drafted_lately;
 }
 
 int64_t Scheduler::State::MostDrafts(const Sequence& s) const {

@@ -153,6 +153,7 @@ struct Scheduler::State {
   PlanInFlight* record = nullptr;
   uint64_t arrivals = 0;
   uint64_t next_number = 1;
+  int64_t prompt_plans = 0;         // in a row that prompts wanted rows of, counted round
   int64_t drafted_lately = 0;       // drafts that ran in a step, the most of the last few
   size_t decode_cursor = 0;         // whose turn it is when decode rows exceed the budget
   std::vector<Sequence*> prefills;  // scratch

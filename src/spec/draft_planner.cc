@@ -81,8 +81,18 @@ DraftPlanner::Prospect DraftPlanner::Look(uint64_t step, std::span<const Planned
   return p;
 }
 
+// While drafting is off nothing is learned, so that steps of one load are all alike.
+const Outlook& DraftPlanner::OutlookOf(const Prospect& prospect) {
+  StepLoad load = prospect.load;
+  load.drafting = prospect.decoding;
+  if (load_gate_.Looks(static_cast<double>(load.sequences)) || !(load == looked_at_))
+    outlook_ = LookAhead(prospect);
+  looked_at_ = load_gate_.open() ? StepLoad{} : load;
+  return outlook_;
+}
+
 // What decodes drafts and verifies: blocks of prompts that end here are worth nothing yet.
-Outlook DraftPlanner::OutlookOf(const Prospect& prospect) const {
+Outlook DraftPlanner::LookAhead(const Prospect& prospect) const {
   StepLoad load = prospect.load;
   load.drafting = prospect.decoding;
   Outlook outlook = {.budget = Choose(load, prospect.could)};

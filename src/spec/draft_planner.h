@@ -66,6 +66,7 @@ class DraftPlanner {
   std::span<const double> temperatures() const { return options_.temperatures; }
   std::span<const double> shifts() const { return shift_.shifts(); }
   bool open() const { return load_gate_.open(); }
+  const LoadGate::Counts& counts() const { return load_gate_.counts(); }
 
  private:
   struct Record {
@@ -111,7 +112,8 @@ class DraftPlanner {
   void AddSurvivals(const Record& record, uint64_t step, size_t most,
                     std::vector<double>* out) const;
   Prospect Look(uint64_t step, std::span<const PlannedSequence> sequences, StepDrafts* plan);
-  Outlook OutlookOf(const Prospect& prospect) const;
+  const Outlook& OutlookOf(const Prospect& prospect);
+  Outlook LookAhead(const Prospect& prospect) const;
   void Apply(const LoadGate::Answer& answer, uint64_t step, StepDrafts* plan);
   Budget Choose(const StepLoad& load, std::span<const double> survivals) const;
 
@@ -122,6 +124,8 @@ class DraftPlanner {
   SurvivalRecord recent_;   // of all blocks, the last few
   Trust trust_ = {};
   LoadGate load_gate_ = {};
+  StepLoad looked_at_ = {};  // what `outlook_` is of
+  Outlook outlook_ = {};
   bool tried_ = false;       // the blocks that are there are a try's: all of them are verified
   bool tried_text_ = false;  // what is recent is a try's
   uint64_t step_ = 0;        // planned last

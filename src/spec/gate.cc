@@ -62,6 +62,7 @@ void LoadGate::Turn() {
   if (!open_) needed_ = mistake ? std::min(2 * needed_, kMostLoss) : kLoss;
   if (!open_ && opened_by_try_) LearnOfTry(mistake ? lost_ : 0);
   opened_by_try_ = open_ && HasTried();
+  counts_.openings += open_ ? 1 : 0;
   if (!open_) closed_load_ = load_;
   loss_ = open_ ? -kNewCredit : 0;
   lost_ = 0;
@@ -139,6 +140,7 @@ LoadGate::Answer LoadGate::Closed(const Outlook& outlook) {
     if (tried_) LearnOfTry(0);  // the one before has opened nothing
     tried_ = true;
     since_try_ = try_step_ = 0;
+    ++counts_.tries;
   }
   const int64_t drafted = kShortListenSteps + outlook.try_steps;
   const bool draft = try_step_ >= kShortListenSteps && try_step_ < drafted;
@@ -159,6 +161,9 @@ LoadGate::Answer LoadGate::Step(const Outlook& outlook) {
   ++steps_;
   const Answer answer = open_ ? Open(outlook) : Closed(outlook);
   context_steps_ = answer.context ? context_steps_ + 1 : 0;
+  ++counts_.steps;
+  counts_.open += open_ ? 1 : 0;
+  counts_.context += answer.context ? 1 : 0;
   return answer;
 }
 

@@ -120,9 +120,19 @@ class LoadGate {
     bool context = false;  // its rows join the draft module's context
   };
 
+  // What it has answered so far, in steps, and how often it tried and began again.
+  struct Counts {
+    int64_t steps = 0, open = 0, context = 0;
+    int64_t tries = 0, openings = 0;
+  };
+
   // Once a step.
   Answer Step(const Outlook& outlook);
   bool open() const { return open_; }
+  const Counts& counts() const { return counts_; }
+  // Whether it would look at what a step of that many tokens could gain: where nothing new speaks
+  // for opening, it counts steps alone.
+  bool Looks(double tokens) const { return open_ || trying_ || HasNews(tokens); }
   // Open for so long that there is a context.
   bool settled() const { return open_ && steps_ >= kListenSteps; }
   // Whether rows of a step without tokens to come (pieces of prompts) join the context.
@@ -158,6 +168,7 @@ class LoadGate {
   bool opened_by_try_ = false;  // not by another load
   int64_t try_step_ = 0;        // of the try under way
   int64_t since_try_ = 0;
+  Counts counts_ = {};
 };
 
 // Whether a block is drafted for one sequence. After kIdleBlocks in a row that brought nothing it

@@ -22,6 +22,7 @@ struct StepLoad {
   int64_t other_rows = 0;     // of prompts
   int64_t other_samples = 0;  // prompts that end here, with a token each
   int64_t max_drafts = 0;     // rows that are left for drafts, whatever they bring
+  bool operator==(const StepLoad&) const = default;
 };
 
 // Of the sequences that decode alone: rows of prompts and the tokens at their ends come with drafts

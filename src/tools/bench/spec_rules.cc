@@ -136,6 +136,7 @@ RuleFigures FiguresOf(const Record& record, const Rule& rule, const Asked& asked
           .gain = gain.mean,
           .low = gain.low,
           .high = gain.high,
+          .steps = record.steps / static_cast<double>(record.tok_s.size()),
           .drafts_a_step = record.drafted / each,
           .accepted_a_step = record.accepted / each,
           .answers = record.answers,
@@ -176,15 +177,16 @@ Status Judge(const std::vector<RuleFigures>& figures) {
 }  // namespace
 
 std::string ToTable(const std::vector<RuleFigures>& figures) {
-  std::string out = fmt::format("{:<8} {:>4} {:>9} {:<7} {:>9} {:>6} {:>15} {:>7} {:>9} {:>13}\n",
-                                "prompts", "T", "sequences", "rule", "tok/s", "gain", "95 %",
-                                "drafts", "accepted", "others/answers");
+  std::string out =
+      fmt::format("{:<8} {:>4} {:>9} {:<7} {:>9} {:>6} {:>15} {:>7} {:>7} {:>9} {:>13}\n",
+                  "prompts", "T", "sequences", "rule", "tok/s", "gain", "95 %", "steps", "drafts",
+                  "accepted", "others/answers");
   for (const RuleFigures& f : figures) {
     out += fmt::format(
-        "{:<8} {:>4.1f} {:>9} {:<7} {:>9.0f} {:>6.3f} {:>7.3f}-{:<7.3f} {:>7.2f} {:>9.2f} "
-        "{:>7}/{}\n",
-        f.prompts, f.temperature, f.batch, f.rule, f.tok_s, f.gain, f.low, f.high, f.drafts_a_step,
-        f.accepted_a_step, f.differ, f.answers);
+        "{:<8} {:>4.1f} {:>9} {:<7} {:>9.0f} {:>6.3f} {:>7.3f}-{:<7.3f} {:>7.1f} {:>7.2f} "
+        "{:>9.2f} {:>7}/{}\n",
+        f.prompts, f.temperature, f.batch, f.rule, f.tok_s, f.gain, f.low, f.high, f.steps,
+        f.drafts_a_step, f.accepted_a_step, f.differ, f.answers);
   }
   return out;
 }

@@ -20,6 +20,7 @@ struct RuleFigures {
   double tok_s = 0;                 // the median
   double gain = 1;                  // geometric mean of the ratios to off in the same round
   double low = 0, high = 0;         // its 95 % interval
+  double steps = 0;                 // of a round
   double drafts_a_step = 0;         // verified, of each sequence
   double accepted_a_step = 0;       // likewise
   int64_t answers = 0, differ = 0;  // of all rounds; those that have other tokens than off's
