@@ -12,12 +12,12 @@ namespace {
 constexpr int64_t kPassRows = 8192;
 
 // Tiles by the rows that most experts have, at most.
-using ExpertsOfFew = RingShape<1, 1, 4, 3, 5, 8>;  // of calls of few rows
-using ExpertsTo8 = RingShape<2, 1, 6, 3, 2, 8>;
-using ExpertsTo32 = RingShape<2, 1, 2, 5, 2, 8, 16, 32>;
-using ExpertsTo64 = RingShape<1, 2, 1, 6, 2, 32, 64>;
-using ExpertsTo96 = RingShape<1, 2, 1, 4, 2, 64, 96>;
-using ExpertsTo128 = RingShape<1, 2, 1, 4, 2, 128>;
+using ExpertsOfFew = RingShape<1, 4, 3, 5, 8>;  // of calls of few rows
+using ExpertsTo8 = RingShape<2, 6, 3, 2, 8>;
+using ExpertsTo32 = RingShape<2, 2, 5, 2, 8, 16, 32>;
+using ExpertsTo64 = WideShape<1, 2, 6, 2, 32, 64>;
+using ExpertsTo96 = WideShape<1, 2, 4, 2, 64, 96>;
+using ExpertsTo128 = WideShape<1, 2, 4, 2, 128>;
 
 // The same for products of codes.
 using CodesTo32 = CodesShape<4, 4, 4, 1, 1, 1, 8, 16, 32>;

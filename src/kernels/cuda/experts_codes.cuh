@@ -47,9 +47,7 @@ struct CodedGateUp : GateUpOp {
     if (n >= item.tile.count) return;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int64_t c = (item.slab / 4 + quad) * kWarp + lane;
-    const float gate = fminf(RoundToBF16(sums(lane)), limit);
-    const float up = fminf(fmaxf(RoundToBF16(sums(kWarp + lane)), -limit), limit);
-    const float value = RoundToBF16(gate * SigmoidOf(gate) * up * column.weight);
+    const float value = Activated(sums(lane), sums(kWarp + lane), column.weight);
     const Coded coded = QuantiseLane(RowFormat::kFp8E8M0, c < inner ? value : 0.0f);
     if (c >= inner) return;
     const int64_t chunk = c / kUnitCols * ((item.tile.count + 7) / 8) + n / 8;

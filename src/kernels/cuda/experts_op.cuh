@@ -54,6 +54,8 @@ struct GateUpOp : ExpertsOp {
   float limit = 0;
   RowFormat quantise = RowFormat::kBF16;
 
+  static constexpr int kColumnLanes = 8;  // of four values each
+
   // That of w3 too.
   __device__ WeightFormat FormatOf(const Item& item) const {
     return experts[item.tile.expert].w1.format;
@@ -78,11 +80,57 @@ struct GateUpOp : ExpertsOp {
     if (n >= item.tile.count) return;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int64_t c = (item.slab / 4 + quad) * kWarp + lane;
-    const float gate = fminf(RoundToBF16(sums(lane)), limit);
-    const float up = fminf(fmaxf(RoundToBF16(sums(kWarp + lane)), -limit), limit);
-    const float value = RoundToBF16(gate * SigmoidOf(gate) * up * column.weight);
+    const float value = Activated(sums(lane), sums(kWarp + lane), column.weight);
     const BF16 out = Narrow(QuantiseLane(quantise, c < inner ? value : 0.0f).value);
     if (c < inner) h[packs ? PackedAt(item.tile, n, c) : column.slot * inner + c] = out;
+  }
+  __device__ float Activated(float gate_sum, float up_sum, float weight) const {
+    const float gate = fminf(RoundToBF16(gate_sum), limit);
+    const float up = fminf(fmaxf(RoundToBF16(up_sum), -limit), limit);
+    return RoundToBF16(gate * SigmoidOf(gate) * up * weight);
+  }
+  // Four neighbouring values of a column, of which eight lanes have 32, and the scale of this
+  // lane's group. values[i] is zero behind the last.
+  __device__ uint8_t ActivatedFour(const Item& item, int quad, const Column& column,
+                                   const float* sums, RowFormat format, int64_t* c,
+                                   float (&values)[4]) const {
+    const int at = static_cast<int>(threadIdx.x) % kColumnLanes * 4;
+    *c = (item.slab / 4 + quad) * kWarp + at;
+    const float4 gate = *reinterpret_cast<const float4*>(sums + at);
+    const float4 up = *reinterpret_cast<const float4*>(sums + kWarp + at);
+    const float gates[4] = {gate.x, gate.y, gate.z, gate.w}, ups[4] = {up.x, up.y, up.z, up.w};
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      values[i] = *c + i < inner ? Activated(gates[i], ups[i], column.weight) : 0.0f;
+      largest = fmaxf(largest, fabsf(values[i]));
+    }
+    for (int step = format == RowFormat::kFp4E4M3 ? 2 : 4; step > 0; step /= 2) {
+      largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
+    }
+    return ScaleCode(format, largest);
+  }
+  __device__ void StoreFour(const Item& item, int quad, int n, const Column& column,
+                            const float* sums) const {
+    if (quantise == RowFormat::kFp8E8M0) {
+      return StoreFourAs(RowFormat::kFp8E8M0, item, quad, n, column, sums);
+    }
+    StoreFourAs(quantise, item, quad, n, column, sums);
+  }
+  __device__ void StoreFourAs(RowFormat format, const Item& item, int quad, int n,
+                              const Column& column, const float* sums) const {
+    float values[4];
+    int64_t c;
+    const uint8_t scale = ActivatedFour(item, quad, column, sums, format, &c, values);
+    if (n >= item.tile.count) return;
+    float4 out;
+    out.x = CodeValue(format, scale, values[0]).value;
+    out.y = CodeValue(format, scale, values[1]).value;
+    out.z = CodeValue(format, scale, values[2]).value;
+    out.w = CodeValue(format, scale, values[3]).value;
+    if (!packs) return StoreFourRounded(c, inner, out, h + column.slot * inner);
+    // Four of eight neighbours.
+    if (c < inner) StoreFourRounded(0, 4, out, h + PackedAt(item.tile, n, c));
   }
   __device__ int64_t PackedAt(const ExpertTile& tile, int n, int64_t c) const {
     const int64_t group = c / kUnitCols * ((tile.count + 7) / 8) + n / 8;
@@ -93,6 +141,7 @@ struct GateUpOp : ExpertsOp {
 
 struct DownOp : ExpertsOp {
   static constexpr bool kWeightsKnown = true;  // the lists are there when GateUp starts
+  static constexpr int kColumnLanes = 16;
   int64_t hidden = 0;
   const BF16* h = nullptr;  // [slots, inner]
   BF16* y = nullptr;        // [slots, hidden]
@@ -115,6 +164,14 @@ struct DownOp : ExpertsOp {
     if (n >= item.tile.count) return;
     StoreRounded(item.slab * kUnitRows + quad * 64, hidden, sums,
                  y + static_cast<int64_t>(column.slot) * hidden);
+  }
+  __device__ void StoreFour(const Item& item, int quad, int n, const Column& column,
+                            const float* sums) const {
+    if (n >= item.tile.count) return;
+    const int at = static_cast<int>(threadIdx.x) % kColumnLanes * 4;
+    StoreFourRounded(item.slab * kUnitRows + quad * 64 + at, hidden,
+                     *reinterpret_cast<const float4*>(sums + at),
+                     y + static_cast<int64_t>(column.slot) * hidden);
   }
 };
 

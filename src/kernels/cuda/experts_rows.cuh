@@ -9,7 +9,8 @@
 #pragma once
 
 #include "kernels/cuda/experts_codes.cuh"
-#include "kernels/cuda/slab_ring.cuh"
+#include "kernels/cuda/multiply_slot.cuh"
+#include "kernels/cuda/warp_ring.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -18,13 +19,17 @@ inline constexpr int kCallGroups = 4, kCallThreads = kCallGroups * 128;
 inline constexpr int kCallStages = 4;
 inline constexpr int kCallSumBytes = 8 * kSumPitch * 4;  // of a warpgroup
 
+inline constexpr int kSlotFp4Units = 4, kSlotFp8Units = 2;
+
 // kOne: all tiles have the same inputs.
 template <typename Op>
 struct CallLayout {
-  using Ring = SlabRing<Op, kCallStages>;
-  static constexpr int kSumsAt = kCallGroups * 4 * Ring::kBytes;
+  using Ring = WarpRing<Op, kSlotFp4Units, kSlotFp8Units>;
+  static constexpr int kRingBytes = kCallStages * Ring::kSlotBytes;
+  static constexpr int kRingBarriers = kCallStages * kBarrierBytes;
+  static constexpr int kSumsAt = kCallGroups * 4 * kRingBytes;
   static constexpr int kBarriersAt = kSumsAt + kCallGroups * kCallSumBytes;
-  static constexpr int kInputsAt = kBarriersAt + kCallGroups * 4 * Ring::kBarriers;
+  static constexpr int kInputsAt = kBarriersAt + kCallGroups * 4 * kRingBarriers;
   static_assert(kInputsAt % 16 == 0);
   __host__ __device__ static int InputBytes(int units) { return units * kInputUnitBytes; }
   __host__ __device__ static int Bytes(int units) {
@@ -79,8 +84,8 @@ class CallWarp {
         sums_(reinterpret_cast<float*>(memory + L::kSumsAt + warp_ / 4 * kCallSumBytes)),
         inputs_(SharedAddress(memory) + L::kInputsAt +
                 (Op::kOne ? 0 : warp_ / 4 * L::InputBytes(units))),
-        ring_(op, units, warp_ % 4, SharedAddress(memory) + warp_ * L::Ring::kBytes,
-              SharedAddress(memory) + L::kBarriersAt + warp_ * L::Ring::kBarriers) {}
+        ring_(op, kCallStages, SharedAddress(memory) + warp_ * L::kRingBytes,
+              SharedAddress(memory) + L::kBarriersAt + warp_ * L::kRingBarriers) {}
 
   __device__ void Open() const {
     ring_.Init();
@@ -94,7 +99,7 @@ class CallWarp {
                           blocks * kCallGroups);
     next_ = tiles.next;
     end_ = tiles.end;
-    ring_.Start(next_, end_);
+    ring_.Start(next_, end_, 1, warp_ % 4, 0, units_);
   }
   // The rows of the call as codes, by the block.
   __device__ void EncodeCall(unsigned char* memory) const {

@@ -57,6 +57,37 @@ struct GroupedOp {
   }
   struct Column {};
   __device__ Column ColumnAt(const Item&, int) const { return {}; }
+  static constexpr int kColumnLanes = 16;  // of four outputs each
+  __device__ void StoreFour(const Item& item, int quad, int n, Column, const float* sums) const {
+    const int at = static_cast<int>(threadIdx.x) % kColumnLanes * 4;
+    const int64_t o = item.slab * kUnitRows + quad * 64 + at;
+    float values[4] = {sums[at], sums[at + 1], sums[at + 2], sums[at + 3]}, largest = 0;
+    const auto mine = [&](int i) {
+      return o + i >= item.group * group_out && o + i < (item.group + 1) * group_out;
+    };
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      values[i] = mine(i) || !quantises ? RoundToBF16(values[i]) : 0.0f;
+      largest = fmaxf(largest, fabsf(values[i]));
+    }
+    if (quantises) {
+      for (int step = quantise == RowFormat::kFp4E4M3 ? 2 : 4; step > 0; step /= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(kAllLanes, largest, step));
+      }
+      const uint8_t scale = ScaleCode(quantise, largest);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) values[i] = CodeValue(quantise, scale, values[i]).value;
+    }
+    if (item.row + n >= rows) return;
+    BF16* row = out + (item.row + n) * groups * group_out;
+    if (mine(0) && mine(3)) {
+      return StoreFourRounded(o, o + 4, {values[0], values[1], values[2], values[3]}, row);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (mine(i)) row[o + i] = Narrow(values[i]);
+    }
+  }
   template <typename Sums>
   __device__ void Store(const Item& item, int quad, int n, Column, const Sums& sums) const {
     if (item.row + n >= rows) return;

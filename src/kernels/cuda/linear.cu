@@ -11,25 +11,25 @@ using AnyCodes = CodesShape<4, 4, 3, 1, 1, 2, 48, 64, 80>;
 using DenseFew = DenseShape<1, 2, 3, 2>;
 using DenseMany = DenseShape<2, 4, 2, 1>;
 
+// Tiles of weights of `height` rows over all targets.
+int64_t TilesOf(const LinearOp& op, int64_t height) {
+  int64_t tiles = 0;
+  for (int t = 0; t < op.targets_n; ++t) tiles += base::CeilDiv(op.targets[t].weight.rows, height);
+  return tiles;
+}
+
 void ChooseCodes(Queue* queue, const LinearOp& op) {
   if (LinearBeside(queue, op) || LinearByRanks(queue, op)) return;
   if (!AllFp8(op)) return RunLinearCodes<AnyCodes>(queue, op);
-  int64_t tiles = 0;
-  for (int t = 0; t < op.targets_n; ++t) {
-    tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{DenseMany::kRows});
-  }
-  tiles *= base::CeilDiv(op.rows, int64_t{DenseMany::kCols});
+  const int64_t tiles =
+      TilesOf(op, DenseMany::kRows) * base::CeilDiv(op.rows, int64_t{DenseMany::kCols});
   if (tiles < MultiprocessorCount() / 2) return RunLinearCodes<DenseFew>(queue, op);
   RunLinearCodes<DenseMany>(queue, op);
 }
 
 void ChoosePacked(Queue* queue, const LinearOp& op) {
   if (LinearBySlabs(queue, op)) return;
-  int64_t tiles = 0;
-  for (int t = 0; t < op.targets_n; ++t) {
-    tiles += base::CeilDiv(op.targets[t].weight.rows, int64_t{64});
-  }
-  ChooseUnits(op, tiles,
+  ChooseUnits(op, TilesOf(op, 64),
               [&](auto shape) { LaunchLinear<decltype(shape), Operand::kUnits>(queue, op); });
 }
 

@@ -65,6 +65,23 @@ struct LinearOp {
   }
   struct Column {};
   __device__ Column ColumnAt(const Item&, int) const { return {}; }
+  static constexpr int kColumnLanes = 16;  // of four outputs each
+  __device__ void StoreFour(const Item& item, int quad, int n, Column, const float* sums) const {
+    if (item.row + n >= rows) return;
+    const Target& target = targets[item.target];
+    const int at = static_cast<int>(threadIdx.x) % kColumnLanes * 4;
+    const int64_t out = target.weight.rows, first = item.slab * kUnitRows + quad * 64 + at;
+    const float4 four = *reinterpret_cast<const float4*>(sums + at);
+    if (target.out_bf16 != nullptr) {
+      StoreFourRounded(first, out, four, target.out_bf16 + (item.row + n) * out);
+    }
+    if (target.out_f32 == nullptr) return;
+    const float values[4] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (first + i < out) target.out_f32[(item.row + n) * out + first + i] = values[i];
+    }
+  }
   template <typename Sums>
   __device__ void Store(const Item& item, int quad, int n, Column, const Sums& sums) const {
     if (item.row + n >= rows) return;

@@ -275,6 +275,21 @@ __device__ inline void StoreRounded(int64_t first, int64_t end, const Sums& sums
   if (o + 1 < end) row[o + 1] = high;
 }
 
+// Four neighbouring outputs of a column from `first` on as bf16, those before `end`.
+__device__ inline void StoreFourRounded(int64_t first, int64_t end, const float4& sums, BF16* row) {
+  const BF16 out[4] = {Narrow(sums.x), Narrow(sums.y), Narrow(sums.z), Narrow(sums.w)};
+  BF16* to = row + first;
+  if (first + 3 < end && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
+    *reinterpret_cast<uint2*>(to) = {static_cast<uint32_t>(out[1].bits) << 16 | out[0].bits,
+                                     static_cast<uint32_t>(out[3].bits) << 16 | out[2].bits};
+    return;
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if (first + i < end) to[i] = out[i];
+  }
+}
+
 // A value of lane `from`.
 template <typename T>
 __device__ inline T FromLane(const T& mine, int from) {
@@ -288,6 +303,22 @@ __device__ inline T FromLane(const T& mine, int from) {
 #pragma unroll
     for (size_t i = 0; i < sizeof(T) / 4; ++i) to[i] = __shfl_sync(kAllLanes, words[i], from);
     return out;
+  }
+}
+
+// Stores columns p * kSumCols on of a tile before `end`, whose sums of one quad a warpgroup has in
+// `sums`, where ops store four outputs at a time: StoreFour(item, quad, n, column, sums), called by
+// all lanes, of which Op::kColumnLanes have a column.
+template <typename Op>
+__device__ inline void StoreFours(const Op& op, const typename Op::Item& item, int quad, int p,
+                                  int end, const typename Op::Column& columns, const float* sums) {
+  constexpr int kAtOnce = kWarp / Op::kColumnLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp % 4;
+  const int mine = static_cast<int>(threadIdx.x) % kWarp / Op::kColumnLanes;
+#pragma unroll 2
+  for (int first = warp * kAtOnce; first < end; first += 4 * kAtOnce) {
+    const int n = first + mine;
+    op.StoreFour(item, quad, p * kSumCols + n, FromLane(columns, n), sums + n * kSumPitch);
   }
 }
 
@@ -310,8 +341,16 @@ __device__ inline void StoreTile(const Op& op, const typename Op::Item& item,
     for (int p = 0; p < kPasses; ++p) {
       SpreadSums<S>(acc[q], p * kAtOnce, factor, mine);
       SyncRanks(ranks);
+      const int end = min(kAtOnce, S::kCols - p * kAtOnce);
+      bool stored = false;
+      if constexpr (S::kCols > kSumCols) {
+        if (ranks == 1) {
+          StoreFours(op, item, group * S::kQuads + q, p, end, columns[p], mine);
+          stored = true;
+        }
+      }
 #pragma unroll 2
-      for (int n = rank + warp * ranks; n < min(kAtOnce, S::kCols - p * kAtOnce); n += 4 * ranks) {
+      for (int n = rank + warp * ranks; !stored && n < end; n += 4 * ranks) {
         op.Store(item, group * S::kQuads + q, p * kAtOnce + n, FromLane(columns[p], n),
                  SumsOf<Op>(mine + n * kSumPitch, ranks));
       }

@@ -33,7 +33,6 @@ struct CodesShape {
   static constexpr int kRows = kGroups * 64, kSlabs = kRows / kUnitRows;
   using Widths = std::integer_sequence<int, kWidths...>;
   static constexpr int kCols = std::max({kWidths...});
-  static constexpr bool kWide = true;
   static constexpr int kThreads = kGroups * 128 + 128;
   static constexpr int kInputWarp = kGroups * 4;
   // Registers of a thread as the block begins; the warpgroup that copies leaves some to the others.
@@ -441,7 +440,7 @@ class CodesConsumer {
   }
   __device__ void FreeOldest() {
     __syncwarp();
-    if (lane_ == 0) Arrive(oldest_.Empty());
+    if (lane_ < kFreeingLanes) Arrive(oldest_.Empty());
     oldest_.Advance();
   }
 
@@ -460,38 +459,25 @@ class CodesConsumer {
   float ends_[2] = {1, 1};
 };
 
-template <typename Op, typename S>
-__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
-    CodesKernel(const __grid_constant__ Op op, int units, int ranks, int cluster) {
-  using L = CodesLayout<S>;
-  extern __shared__ __align__(128) unsigned char shared[];
-  const uint32_t slots = SharedAddress(shared);
-  const RingPlace<S::kStages> place{slots + L::kBarriersAt};
-  if (threadIdx.x < S::kStages) {
-    InitBarrier(place.barriers + threadIdx.x * kBarrierBytes, kCopyWarps);
-    InitBarrier(place.barriers + (S::kStages + threadIdx.x) * kBarrierBytes, S::kGroups * 4);
+// What a kernel with such tiles is made of.
+template <typename Op_, typename S>
+struct CodesRing {
+  using Op = Op_;
+  using Shape = S;
+  using Layout = CodesLayout<S>;
+  using Consumer = CodesConsumer<Op, S>;
+  static constexpr int kCopyWarps = cuda::kCopyWarps;
+  static constexpr bool kTrades = true;
+  // The kernel before has encoded the inputs: what it waited for is there, lists among it.
+  static constexpr bool kWeightsWait = false;
+  __device__ static void CopyWeights(const Op& op, const RingWork& work, uint32_t slots, int part,
+                                     RingPlace<S::kStages> place) {
+    CopyCodedWeights<Op, S>(op, work, slots, part, place);
   }
-  PublishShared();
-  __syncthreads();
-  const RingWork work{units, ranks, cluster};
-  const int warp = WarpOfBlock();
-  if (warp >= S::kInputWarp) {
-    KeepRegisters<S::kCopying>();
-    if (warp > S::kInputWarp) {
-      // The kernel before has encoded the inputs: what it waited for is there, lists among it.
-      CopyCodedWeights<Op, S>(op, work, slots, warp - S::kInputWarp - 1, place);
-    } else {
-      AwaitKernelBefore();
-      CopyCodedInputs<Op, S>(op, work, slots, place);
-    }
-  } else {
-    TakeRegisters<S::kMultiplying>();
-    if constexpr (Op::kLeadsEarly) LetNextKernelStart();
-    AwaitKernelBefore();
-    if constexpr (!Op::kLeadsEarly) LetNextKernelStart();
-    auto* sums = reinterpret_cast<float*>(shared + L::kSumsAt);
-    CodesConsumer<Op, S>(op, work, slots, place, sums).Run();
+  __device__ static void CopyInputs(const Op& op, const RingWork& work, uint32_t slots,
+                                    RingPlace<S::kStages> place) {
+    CopyCodedInputs<Op, S>(op, work, slots, place);
   }
-}
+};
 
 }  // namespace thalweg::kernels::cuda

@@ -10,12 +10,13 @@
 #pragma once
 
 #include "kernels/cuda/pack_inputs.cuh"
+#include "kernels/cuda/warp_ring.cuh"
 #include "kernels/cuda/wgmma_codes.cuh"
 
 namespace thalweg::kernels::cuda {
 
 inline constexpr int kRankThreads = 128;
-inline constexpr int kRankSlotUnits = 2, kRankSlotBytes = kRankSlotUnits * kFp8UnitBytes;
+inline constexpr int kRankSlotUnits = 2;
 inline constexpr int kMostEncoded = 8, kMostRankRows = 32;
 
 // kCols: input rows of a tile.
@@ -31,7 +32,7 @@ struct RankPlan {
   __host__ __device__ int Groups() const { return (rows + 7) / 8; }
   // Of the largest rank.
   __host__ __device__ int RankUnits() const { return ((units + 1) / 2 + ranks - 1) / ranks * 2; }
-  __host__ __device__ int SumsAt() const { return 4 * stages * kRankSlotBytes; }
+  __host__ __device__ int SumsAt() const { return 4 * stages * kRankSlotUnits * kFp8UnitBytes; }
   __host__ __device__ int BarriersAt() const {
     return SumsAt() + (columns < kSumCols ? columns : kSumCols) * kSumPitch * 4;
   }
@@ -48,31 +49,29 @@ template <typename Op, typename S>
 class RankWarp {
  public:
   using Acc = float[1][S::kCols / 2];
+  using Ring = WarpRing<Op, 0, kRankSlotUnits>;
   __device__ RankWarp(const Op& op, const RankPlan& plan, int rank, uint32_t shared)
       : op_(op),
         plan_(plan),
         warp_(static_cast<int>(threadIdx.x) / kWarp),
         lane_(static_cast<int>(threadIdx.x) % kWarp),
         begin_(SplitBegin(plan.units, rank, plan.ranks)),
-        slots_((SplitBegin(plan.units, rank + 1, plan.ranks) - begin_) / kRankSlotUnits),
-        ring_(shared + warp_ * plan.stages * kRankSlotBytes),
+        units_(SplitBegin(plan.units, rank + 1, plan.ranks) - begin_),
         inputs_(shared + plan.InputsAt()),
-        barriers_(shared + plan.BarriersAt() + warp_ * plan.stages * kBarrierBytes),
-        tiles_(op.Tiles()) {}
+        ring_(op, plan.stages, shared + warp_ * plan.stages * Ring::kSlotBytes,
+              shared + plan.BarriersAt() + warp_ * plan.stages * kBarrierBytes) {}
 
   __device__ void Open() {
-    if (lane_ < plan_.stages) InitBarrier(barriers_ + lane_ * kBarrierBytes, 1);
+    ring_.Init();
     PublishShared();
     __syncwarp();
-    if (lane_ != 0) return;
-    asked_tile_ = blockIdx.x / plan_.ranks;
-    NextTile();
-    for (int i = 0; i < plan_.stages; ++i) Ask(i);
+    ring_.Start(blockIdx.x / plan_.ranks, op_.Tiles(), gridDim.x / plan_.ranks, warp_, begin_,
+                units_);
   }
 
   // The input rows of the rank, by the block.
   __device__ void Inputs(unsigned char* to) const {
-    const int units = slots_ * kRankSlotUnits, unit_bytes = plan_.Groups() * kInputUnitBytes;
+    const int units = units_, unit_bytes = plan_.Groups() * kInputUnitBytes;
     if (plan_.rows <= kMostEncoded) {
       const typename Op::Item item = op_.Locate(0);
       EncodeRows<kRankThreads>(
@@ -92,10 +91,9 @@ class RankWarp {
   __device__ void Multiply(Acc& acc) {
     const int unit_bytes = plan_.Groups() * kInputUnitBytes;
 #pragma unroll 1
-    for (int i = 0; i < slots_; ++i) {
-      WaitBarrier(barriers_ + slot_ * kBarrierBytes, parity_);
-      const uint32_t from = ring_ + slot_ * kRankSlotBytes;
-      const uint32_t inputs = inputs_ + i * kRankSlotUnits * unit_bytes;
+    for (int unit = 0; unit < units_; unit += kRankSlotUnits) {
+      const uint32_t from = ring_.Wait();
+      const uint32_t inputs = inputs_ + unit * unit_bytes;
       const CodeColumns columns(inputs, kInputUnitBytes);
       Partial partial[kRankSlotUnits];
 #pragma unroll
@@ -105,13 +103,8 @@ class RankWarp {
       WaitProducts<1>();
       Add(inputs, &partial[0], acc[0]);
       WaitProducts<0>();
-      __syncwarp();
-      if (lane_ == 0) Ask(slot_);
+      ring_.Release();
       Add(inputs + unit_bytes, &partial[1], acc[0]);
-      if (++slot_ == plan_.stages) {
-        slot_ = 0;
-        parity_ ^= 1;
-      }
     }
   }
 
@@ -147,32 +140,12 @@ class RankWarp {
                __uint_as_float(x.w), acc + i * 4);
     }
   }
-  // Lane 0: the weights of the next tile.
-  __device__ void NextTile() {
-    asked_ = 0;
-    weights_ = nullptr;
-    if (asked_tile_ >= tiles_) return;
-    weights_ = static_cast<const char*>(op_.SlabAt(op_.Locate(asked_tile_), warp_).data) +
-               static_cast<int64_t>(begin_) * kFp8UnitBytes;
-    asked_tile_ += gridDim.x / plan_.ranks;
-  }
-  __device__ void Ask(int slot) {
-    if (weights_ == nullptr) return;
-    const uint32_t barrier = barriers_ + slot * kBarrierBytes;
-    ArriveExpecting(barrier, kRankSlotBytes);
-    CopyBulk(ring_ + slot * kRankSlotBytes,
-             weights_ + static_cast<int64_t>(asked_) * kRankSlotBytes, kRankSlotBytes, barrier);
-    if (++asked_ == slots_) NextTile();
-  }
 
   const Op& op_;
   const RankPlan& plan_;
-  int warp_, lane_, begin_, slots_;
-  uint32_t ring_, inputs_, barriers_;
-  int64_t tiles_, asked_tile_ = 0;
-  const char* weights_ = nullptr;
-  int asked_ = 0, slot_ = 0;
-  uint32_t parity_ = 0;
+  int warp_, lane_, begin_, units_;
+  uint32_t inputs_;
+  Ring ring_;
 };
 
 template <typename Op, typename S>

@@ -10,73 +10,77 @@
 //
 // Input rows become codes in each block while its first weights come.
 //
-// Beside what product.cuh asks of an Op: StoreOutput(item, o, n, value), output o of the tile and
-// input row n, by 32 lanes that have neighbouring outputs where the tile has as many. All tiles
-// have the same input rows.
+// All tiles of an Op have the same input rows.
 #pragma once
 
 #include "kernels/cuda/codes.cuh"
-#include "kernels/cuda/product_launch.cuh"
+#include "kernels/cuda/rank_block.cuh"
 #include "kernels/cuda/wgmma_codes.cuh"
 
 namespace thalweg::kernels::cuda {
 
-inline constexpr int kBesideWarps = 8, kBesideThreads = kBesideWarps * kWarp;
 inline constexpr int kMostBesideRows = 2, kBesideRanks = 8, kBeside = 4;  // ranks of a warpgroup
-inline constexpr int kBesideColumns = 8;  // of an instruction, for a rank
-inline constexpr int kBesideUnits = 2, kBesideSlotBytes = kBesideUnits * kFp8UnitBytes;
+inline constexpr int kBesideUnits = 2;                                    // of a slot
 inline constexpr int kMostBesideStages = 6;
 inline constexpr int kHalfBytes = 113 << 10, kWholeBytes = 226 << 10;  // of a multiprocessor
 
 struct BesidePlan {
   int units = 0, ranks = 1, columns = 0, stages = 0;
 
-  __host__ __device__ int TileSlabs() const { return kBesideWarps / ranks; }
+  __host__ __device__ int TileSlabs() const { return kRankWarps / ranks; }
   __host__ __device__ int RankUnits() const { return units / ranks; }
-  __host__ __device__ int RingBytes() const { return stages * kBesideSlotBytes; }
-  __host__ __device__ int InputsAt() const { return kBesideWarps * RingBytes(); }
+  __host__ __device__ int RingBytes() const { return stages * kBesideUnits * kFp8UnitBytes; }
+  __host__ __device__ int InputsAt() const { return kRankWarps * RingBytes(); }
   __host__ __device__ int SumsAt() const { return InputsAt() + units * kInputUnitBytes; }
-  __host__ __device__ int BarriersAt() const {
-    return SumsAt() + 2 * kBesideWarps * kBesideColumns * kUnitRows * 4;
-  }
+  __host__ __device__ int BarriersAt() const { return SumsAt() + kRankSumBytes; }
   __host__ __device__ int Bytes() const {
-    return BarriersAt() + kBesideWarps * stages * kBarrierBytes;
+    return BarriersAt() + kRankWarps * stages * kBarrierBytes;
   }
 };
 
-template <typename Op>
-class BesideWarp {
+template <typename Op_>
+class BesideBody {
  public:
-  __device__ BesideWarp(const Op& op, const BesidePlan& plan, uint32_t shared)
+  using Op = Op_;
+  using Plan = BesidePlan;
+  using Ring = WarpRing<Op, 0, kBesideUnits>;
+  static constexpr float kFactor = 1.0f;
+
+  __device__ BesideBody(const Op& op, const BesidePlan& plan, uint32_t shared)
       : op_(op),
         plan_(plan),
         warp_(static_cast<int>(threadIdx.x) / kWarp),
         lane_(static_cast<int>(threadIdx.x) % kWarp),
         rank_(warp_ % plan.ranks),
-        slots_(plan.RankUnits() / kBesideUnits),
-        ring_(shared + warp_ * plan.RingBytes()),
         inputs_(shared + plan.InputsAt()),
-        barriers_(shared + plan.BarriersAt() + warp_ * plan.stages * kBarrierBytes),
-        tiles_(op.Tiles()) {}
+        ring_(op, plan.stages, shared + warp_ * plan.RingBytes(),
+              shared + plan.BarriersAt() + warp_ * plan.stages * kBarrierBytes) {}
 
   __device__ void Open() {
-    if (lane_ < plan_.stages) InitBarrier(barriers_ + lane_ * kBarrierBytes, 1);
+    ring_.Init();
     PublishShared();
     __syncwarp();
-    if (lane_ != 0) return;
-    NextTile();
-    for (int i = 0; i < plan_.stages; ++i) Ask(i);
+    ring_.Start(blockIdx.x, op_.Tiles(), gridDim.x, warp_ / plan_.ranks, rank_ * plan_.RankUnits(),
+                plan_.RankUnits());
   }
+  __device__ void Begin(unsigned char* shared) const {
+    const typename Op::Item first = op_.Locate(0);
+    EncodeRows<kRankBlockThreads>(
+        plan_.columns, plan_.units, [&](int n) { return op_.InputRow(first, n); },
+        shared + plan_.InputsAt());
+    PublishShared();
+    __syncthreads();
+  }
+  __device__ void Inputs(const typename Op::Item&) const {}
 
   __device__ void Multiply(float (&acc)[4]) {
     const int rank_bytes = plan_.RankUnits() * kInputUnitBytes;
     const uint32_t beside = inputs_ + rank_ / kBeside * kBeside * rank_bytes;
     const uint32_t scales = inputs_ + rank_ * rank_bytes + kCodesBytes + lane_ % 4 * 16;
 #pragma unroll 1
-    for (int i = 0; i < slots_; ++i) {
-      WaitBarrier(barriers_ + slot_ * kBarrierBytes, parity_);
-      const uint32_t from = ring_ + slot_ * kBesideSlotBytes;
-      const int at = i * kBesideUnits * kInputUnitBytes;
+    for (int unit = 0; unit < plan_.RankUnits(); unit += kBesideUnits) {
+      const uint32_t from = ring_.Wait();
+      const int at = unit * kInputUnitBytes;
       const CodeColumns columns(beside + at, static_cast<uint32_t>(rank_bytes));
       Partial partial[kBesideUnits];
 #pragma unroll
@@ -84,24 +88,12 @@ class BesideWarp {
         Begin(from + u * kFp8UnitBytes, columns.Behind(u * kInputUnitBytes), &partial[u]);
       }
       WaitProducts<0>();
-      __syncwarp();
-      if (lane_ == 0) Ask(slot_);
+      ring_.Release();
 #pragma unroll
       for (int u = 0; u < kBesideUnits; ++u) {
         Add(scales + at + u * kInputUnitBytes, &partial[u], acc);
       }
-      if (++slot_ == plan_.stages) {
-        slot_ = 0;
-        parity_ ^= 1;
-      }
     }
-  }
-
-  // sums: [warps, columns, outputs of a slab].
-  __device__ void Spread(const float (&acc)[4], float* sums) const {
-    float* mine = sums + (warp_ * kBesideColumns + lane_ % 4 * 2) * kUnitRows + lane_ / 4;
-#pragma unroll
-    for (int j = 0; j < 4; ++j) mine[j % 2 * kUnitRows + j / 2 * 8] = acc[j];
   }
 
  private:
@@ -145,74 +137,13 @@ class BesideWarp {
       AddBlock(mine, partial->scales[s], even[s], odd[s], acc);
     }
   }
-  // Lane 0: the weights of the next tile.
-  __device__ void NextTile() {
-    const int64_t tile = blockIdx.x + asked_round_ * gridDim.x;
-    ++asked_round_;
-    asked_ = 0;
-    weights_ = nullptr;
-    if (tile >= tiles_) return;
-    weights_ = static_cast<const char*>(op_.SlabAt(op_.Locate(tile), warp_ / plan_.ranks).data) +
-               static_cast<int64_t>(rank_) * plan_.RankUnits() * kFp8UnitBytes;
-  }
-  __device__ void Ask(int slot) {
-    if (weights_ == nullptr) return;
-    const uint32_t barrier = barriers_ + slot * kBarrierBytes;
-    ArriveExpecting(barrier, kBesideSlotBytes);
-    CopyBulk(ring_ + slot * kBesideSlotBytes,
-             weights_ + static_cast<int64_t>(asked_) * kBesideSlotBytes, kBesideSlotBytes, barrier);
-    if (++asked_ == slots_) NextTile();
-  }
 
   const Op& op_;
   const BesidePlan& plan_;
-  int warp_, lane_, rank_, slots_;
-  uint32_t ring_, inputs_, barriers_;
-  int64_t tiles_;
-  const char* weights_ = nullptr;
-  int64_t asked_round_ = 0;
-  int asked_ = 0, slot_ = 0;
-  uint32_t parity_ = 0;
+  int warp_, lane_, rank_;
+  uint32_t inputs_;
+  Ring ring_;
 };
-
-template <typename Op>
-__global__ void __launch_bounds__(kBesideThreads, 2)
-    BesideKernel(const __grid_constant__ Op op, const __grid_constant__ BesidePlan plan) {
-  extern __shared__ __align__(128) unsigned char shared[];
-  LetNextKernelStart();
-  BesideWarp<Op> warp(op, plan, SharedAddress(shared));
-  warp.Open();
-  AwaitKernelBefore();
-  const typename Op::Item first = op.Locate(0);
-  EncodeRows<kBesideThreads>(
-      plan.columns, plan.units, [&](int n) { return op.InputRow(first, n); },
-      shared + plan.InputsAt());
-  PublishShared();
-  __syncthreads();
-  const int64_t tiles = op.Tiles();
-  constexpr int kWarpSums = kBesideColumns * kUnitRows;
-  float* sums = reinterpret_cast<float*>(shared + plan.SumsAt());
-  const int outputs = plan.TileSlabs() * kUnitRows;
-  int half = 0;
-#pragma unroll 1
-  for (int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, half ^= 1) {
-    float acc[4] = {};
-    warp.Multiply(acc);
-    float* mine = sums + half * kBesideWarps * kWarpSums;
-    warp.Spread(acc, mine);
-    __syncthreads();
-    const typename Op::Item item = op.Locate(tile);
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < outputs * plan.columns; i += kBesideThreads) {
-      const int o = i % outputs, n = i / outputs;
-      const float* part =
-          mine + o / kUnitRows * plan.ranks * kWarpSums + n * kUnitRows + o % kUnitRows;
-      float sum = part[0];
-      for (int r = 1; r < plan.ranks; ++r) sum += part[r * kWarpSums];
-      op.StoreOutput(item, o, n, sum);
-    }
-  }
-}
 
 // As many stages as leave room for two blocks, or for one where they are less than half a ring.
 template <typename Op>
@@ -224,7 +155,7 @@ BesidePlan BesidePlanOf(const Op& op) {
   return plan;
 }
 
-// Whether BesideKernel can run an op of fp8 weights.
+// Whether such blocks can run an op of fp8 weights.
 template <typename Op>
 bool BesideTakes(const Op& op) {
   if (op.rows > kMostBesideRows || !RingTakes(op) || !HasWarpgroups()) return false;
@@ -236,11 +167,7 @@ bool BesideTakes(const Op& op) {
 // op.tile_slabs and what goes with it is set.
 template <typename Op>
 void LaunchBeside(Queue* queue, const Op& op, int64_t tiles) {
-  const BesidePlan plan = BesidePlanOf(op);
-  const auto kernel = BesideKernel<Op>;
-  const int resident = ResidentBlocks(queue, kernel, kBesideThreads, plan.Bytes());
-  LaunchAs(queue, kernel, dim3(Count(std::min<int64_t>(tiles, resident))), kBesideThreads,
-           plan.Bytes(), {1, true}, op, plan);
+  LaunchRankBlocks<BesideBody<Op>>(queue, op, BesidePlanOf(op), tiles, kWholeBytes);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/chosen_device.h"
 #include "kernels/cuda/launch_early.cuh"
-#include "kernels/cuda/product_ring.cuh"
+#include "kernels/cuda/product_wide.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -17,10 +17,10 @@ using OneUnits = FewShape<8, 3, 5>;
 using TwoUnits = FewShape<16, 3, 3>;
 using FourUnits = FewShape<32, 2, 3>;
 // Tiles of packed weights where there are many.
-using NarrowRing = RingShape<2, 1, 4, 4, 2, 8, 16>;
-using MiddleRing = RingShape<2, 1, 1, 7, 1, 64>;
-using SmallRing = RingShape<1, 1, 1, 4, 2, 128>;
-using LargeRing = RingShape<2, 1, 1, 7, 1, 128>;
+using ManyNarrow = RingShape<2, 4, 4, 2, 8, 16>;
+using MiddleWide = WideShape<2, 1, 7, 1, 64>;
+using SmallWide = WideShape<1, 1, 4, 2, 128>;
+using LargeWide = WideShape<2, 1, 7, 1, 128>;
 // Packed weights that a ring does not take (RingTakes), and other weights.
 using OddUnits = Shape<2, 1, 64, 1, 4, 2>;
 using FewHalves = Shape<1, 1, 8, 2, 5, 2>;
@@ -86,14 +86,13 @@ inline constexpr bool kIsFew<FewShape<kCols, kStages, kBlocks>> = true;
 
 template <typename S>
 inline constexpr bool kIsRing = false;
-template <int kG, int kQ, int kU, int kS, int kB, int... kWidths>
-inline constexpr bool kIsRing<RingShape<kG, kQ, kU, kS, kB, kWidths...>> = true;
+template <int kG, int kU, int kS, int kB, int... kWidths>
+inline constexpr bool kIsRing<RingShape<kG, kU, kS, kB, kWidths...>> = true;
 
 template <typename S>
 inline constexpr bool kIsWide = false;
-template <int kG, int kQ, int kU, int kS, int kB, int... kWidths>
-inline constexpr bool kIsWide<RingShape<kG, kQ, kU, kS, kB, kWidths...>> =
-    RingShape<kG, kQ, kU, kS, kB, kWidths...>::kWide;
+template <int kG, int kQ, int kS, int kB, int... kWidths>
+inline constexpr bool kIsWide<WideShape<kG, kQ, kS, kB, kWidths...>> = true;
 
 // How a kernel is launched: in clusters, and whether it may start before the one in front of it has
 // ended (it calls AwaitKernelBefore).
@@ -141,20 +140,33 @@ void PackInputs(Queue* queue, const Op& op, int64_t tiles, bool early) {
   LaunchAs(queue, PackInputsKernel<Op>, grid, 256, 0, {1, early}, op);
 }
 
+// Runs a ring kernel over at most `tiles` tiles, by clusters of `cluster` blocks with a rank of K
+// each.
+template <typename Ring>
+void LaunchRing(Queue* queue, const typename Ring::Op& op, int64_t tiles, int ranks, int cluster,
+                bool early) {
+  using S = typename Ring::Shape;
+  if (tiles == 0) return;
+  const auto kernel = RingKernel<Ring>;
+  constexpr int kBytes = Ring::Layout::kBytes;
+  static OncePerDevice once;
+  const int resident = once.Of(queue, kernel, S::kThreads, kBytes);
+  const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
+  LaunchOn(queue, kernel, op, clusters, {cluster, early}, S::kThreads, kBytes, ranks, cluster);
+}
+
 // Runs the op on at most `tiles` tiles.
 template <typename S, Operand kOperand, typename Op>
 void LaunchProduct(Queue* queue, const Op& op, int64_t tiles, int ranks) {
   if (tiles == 0) return;
   if constexpr (kIsRing<S>) {
     static_assert(kOperand == Operand::kUnits);
-    const auto kernel = RingKernel<Op, S>;
-    constexpr int kBytes = RingLayout<S>::kBytes;
-    static OncePerDevice once;
-    const int resident = once.Of(queue, kernel, S::kThreads, kBytes);
     const int cluster = tiles < MultiprocessorCount() ? ranks : 1;
-    const int64_t clusters = std::min<int64_t>(tiles, std::max(1, resident / cluster));
-    LaunchOn(queue, kernel, op, clusters, {cluster, Op::kStartsEarly || S::kWide}, S::kThreads,
-             kBytes, ranks, cluster);
+    LaunchRing<NarrowRing<Op, S>>(queue, op, tiles, ranks, cluster, Op::kStartsEarly);
+  } else if constexpr (kIsWide<S>) {
+    static_assert(kOperand == Operand::kUnits);
+    const int cluster = tiles < MultiprocessorCount() ? ranks : 1;
+    LaunchRing<WideRing<Op, S>>(queue, op, tiles, ranks, cluster, true);
   } else if constexpr (kIsFew<S>) {
     static_assert(kOperand == Operand::kUnits);
     const auto kernel = FewKernel<Op, S>;
@@ -191,14 +203,14 @@ void ChooseUnits(const Op& op, int64_t tiles, Run run) {
   constexpr int64_t kNarrow = 16, kMiddle = 64, kRow = 128;  // input rows
   const bool many = tiles >= 2 * MultiprocessorCount();
   if (!RingTakes(op)) return run(OddUnits());
-  if (op.rows <= kNarrow && many) return run(NarrowRing());
+  if (op.rows <= kNarrow && many) return run(ManyNarrow());
   if (op.rows <= OneUnits::kCols) return run(OneUnits());
   if (op.rows <= TwoUnits::kCols) return run(TwoUnits());
   if (op.rows <= FourUnits::kCols && !many) return run(FourUnits());
-  if (op.rows <= kMiddle) return run(MiddleRing());
+  if (op.rows <= kMiddle) return run(MiddleWide());
   const int64_t large = base::CeilDiv(tiles, int64_t{2}) * base::CeilDiv(op.rows, kRow);
-  if (large < MultiprocessorCount()) return run(SmallRing());
-  return run(LargeRing());
+  if (large < MultiprocessorCount()) return run(SmallWide());
+  return run(LargeWide());
 }
 
 inline Operand OperandOf(const Matrix& w) {

@@ -16,6 +16,14 @@ __device__ inline void InitBarrier(uint32_t barrier, int arrivals) {
 __device__ inline void Arrive(uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
+// For the lanes where `arrives` is true, without a branch: products may be under way.
+__device__ inline void ArriveWhere(uint32_t barrier, bool arrives) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %1, 0;\n"
+      "@p mbarrier.arrive.shared::cta.b64 _, [%0];\n}\n" ::"r"(barrier),
+      "r"(static_cast<int>(arrives))
+      : "memory");
+}
 // Arrives, and holds the phase until `bytes` of bulk copies have come.
 __device__ inline void ArriveExpecting(uint32_t barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes)
@@ -72,6 +80,32 @@ __device__ inline void LetNextKernelStart() {
   asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
 }
 
+// Lanes of a warp that arrive at an empty barrier when all of them have read: the first, behind
+// __syncwarp. The checking build lets all of them, for racecheck knows of an arrival what the lane
+// itself has read, and nothing of __syncwarp in front (docs/verification.md).
+#ifdef THALWEG_CHECKED_RING
+inline constexpr int kFreeingLanes = 32;
+#else
+inline constexpr int kFreeingLanes = 1;
+#endif
+
+// Why a slot is never overwritten while it is read, and never read before it is full. Call a
+// filling of slot s its round r; the barriers of s count rounds, a warp that waits for one by
+// parity is at most one behind, for it takes part in every round itself.
+//
+// - Full: each warp that copies arrives once a round and adds the bytes that it asks for, so the
+//   round cannot end before all bytes of it are there. A bulk copy's end is what completes the
+//   barrier, and who has waited sees what it wrote: reads of round r come after its copies.
+// - Empty: a lane's reads of round r (its own loads are done when their registers are used, matrix
+//   instructions have ended with WaitProducts) come before the __syncwarp of its warp; that comes
+//   before the arrival of lane 0, which releases what it knows of; the arrival of every warp that
+//   reads ends the round; a lane that copies has waited for that, by itself, before it asks for
+//   round r + 1. So all reads of round r come before the copies of round r + 1.
+//
+// The __syncwarp is part of it: the arrival of lane 0 alone says nothing about other lanes' reads,
+// even where the warp goes in step. Where the warp that copies is the one that reads (WarpRing) the
+// __syncwarp alone is the second half.
+//
 // Where a thread is in a ring of kStages slots, and the barriers: full ones, then empty ones.
 template <int kStages>
 struct RingPlace {

@@ -1,85 +1,11 @@
-// Weights as codes on their way to the warp that multiplies them: a warp brings the slabs of one
-// tile after another, all of K, by bulk copies through a ring of its own. And the products of a
-// slot of that ring with input rows in shared memory (codes.cuh), by the four warps of a warpgroup.
+// The products of a slot of weights as codes (warp_ring.cuh) with input rows in shared memory
+// (codes.cuh), by the four warps of a warpgroup.
 #pragma once
 
 #include "kernels/cuda/codes.cuh"
-#include "kernels/cuda/ring.cuh"
 #include "kernels/cuda/wgmma_codes.cuh"
 
 namespace thalweg::kernels::cuda {
-
-inline constexpr int kSlotFp4Units = 4, kSlotFp8Units = 2;
-inline constexpr int kSlabSlotBytes = kSlotFp4Units * kFp4UnitBytes;
-static_assert(kSlotFp8Units * kFp8UnitBytes <= kSlabSlotBytes);
-
-// kStages slots; `slab` of each tile. K has a whole number of slots.
-template <typename Op, int kStages>
-class SlabRing {
- public:
-  static constexpr int kBytes = kStages * kSlabSlotBytes, kBarriers = kStages * kBarrierBytes;
-  __device__ SlabRing(const Op& op, int units, int slab, uint32_t slots, uint32_t barriers)
-      : op_(op),
-        units_(units),
-        slab_(slab),
-        lane_(static_cast<int>(threadIdx.x) % kWarp),
-        slots_(slots),
-        barriers_(barriers) {}
-
-  // Before the block meets.
-  __device__ void Init() const {
-    if (lane_ < kStages) InitBarrier(barriers_ + lane_ * kBarrierBytes, 1);
-  }
-  // Tiles `tile` to `end` - 1.
-  __device__ void Start(int tile, int end) {
-    if (lane_ != 0) return;
-    tile_ = tile;
-    end_ = end;
-    NextTile();
-    for (int i = 0; i < kStages; ++i) Ask(i);
-  }
-  // Where the next slot is, when it has come.
-  __device__ uint32_t Wait() const {
-    WaitBarrier(barriers_ + slot_ * kBarrierBytes, parity_);
-    return slots_ + slot_ * kSlabSlotBytes;
-  }
-  // That slot has been read.
-  __device__ void Release() {
-    __syncwarp();
-    if (lane_ == 0) Ask(slot_);
-    if (++slot_ < kStages) return;
-    slot_ = 0;
-    parity_ ^= 1;
-  }
-
- private:
-  __device__ void NextTile() {
-    asked_ = 0;
-    weights_ = nullptr;
-    if (tile_ >= end_) return;
-    const typename Op::Item item = op_.Locate(tile_++);
-    weights_ = static_cast<const char*>(op_.SlabAt(item, slab_).data);
-    const bool fp4 = op_.FormatOf(item) == WeightFormat::kFp4;
-    slot_bytes_ = fp4 ? kSlotFp4Units * kFp4UnitBytes : kSlotFp8Units * kFp8UnitBytes;
-    slots_n_ = units_ / (fp4 ? kSlotFp4Units : kSlotFp8Units);
-  }
-  __device__ void Ask(int slot) {
-    if (weights_ == nullptr) return;
-    const uint32_t barrier = barriers_ + slot * kBarrierBytes;
-    ArriveExpecting(barrier, slot_bytes_);
-    CopyBulk(slots_ + slot * kSlabSlotBytes, weights_ + static_cast<int64_t>(asked_) * slot_bytes_,
-             slot_bytes_, barrier);
-    if (++asked_ == slots_n_) NextTile();
-  }
-
-  const Op& op_;
-  int units_, slab_, lane_;
-  uint32_t slots_, barriers_;
-  int tile_ = 0, end_ = 0;
-  const char* weights_ = nullptr;
-  int slot_bytes_ = 0, slots_n_ = 0, asked_ = 0, slot_ = 0;
-  uint32_t parity_ = 0;
-};
 
 // Units under way together.
 template <int kBatch, int kCols>
