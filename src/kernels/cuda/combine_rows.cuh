@@ -6,12 +6,6 @@
 
 namespace thalweg::kernels::cuda {
 
-__device__ inline BF16 CombinedValue(const CombineJob& job, int64_t row, int64_t c) {
-  float sum = 0;
-  for (int64_t i = 0; i < job.topk; ++i) sum += Wide(job.y[(row * job.topk + i) * job.hidden + c]);
-  return Narrow(sum + Wide(job.y[(job.rows * job.topk + row) * job.hidden + c]));
-}
-
 // kEach neighbouring values from column c on; Piece: as many values of bf16, moved at once.
 template <typename Piece, int kEach>
 __device__ inline Piece CombinedPiece(const CombineJob& job, int64_t row, int64_t c) {

@@ -14,6 +14,7 @@ namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int64_t kMostJobBytes = 128 << 10;
+constexpr int kCombineThreads = 128;
 constexpr int kRowsOfChoice = kRowJobThreads / kWarp;  // of a block
 
 // Eight rows, or all of them where lists are made of them.
@@ -49,16 +50,31 @@ __global__ void __launch_bounds__(kRowJobThreads) JobsKernel(const __grid_consta
   ChooseRows(j, block, reinterpret_cast<float*>(shared_row));
 }
 
-__global__ void CombineKernel(const CombineJob job) {
+// kEach values a thread.
+template <typename Piece, int kEach>
+__global__ void __launch_bounds__(kCombineThreads) CombineKernel(const CombineJob job) {
   WaitForEarlier();
   const int64_t row = blockIdx.y;
-  const int64_t c = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (c < job.hidden) job.out[row * job.hidden + c] = CombinedValue(job, row, c);
+  const int64_t c = (int64_t{blockIdx.x} * kCombineThreads + threadIdx.x) * kEach;
+  if (c >= job.hidden) return;
+  *reinterpret_cast<Piece*>(job.out + row * job.hidden + c) =
+      CombinedPiece<Piece, kEach>(job, row, c);
+}
+
+template <typename Piece, int kEach>
+void LaunchCombineOf(Queue* queue, const CombineJob& job) {
+  const int64_t blocks = base::CeilDiv(job.hidden, int64_t{kCombineThreads} * kEach);
+  LaunchEarly(queue, CombineKernel<Piece, kEach>, dim3(Count(blocks), Count(job.rows)),
+              kCombineThreads, 0, job);
 }
 
 void LaunchCombine(Queue* queue, const CombineJob& job) {
-  const dim3 grid(Count(base::CeilDiv(job.hidden, int64_t{256})), Count(job.rows));
-  LaunchEarly(queue, CombineKernel, grid, 256, 0, job);
+  constexpr int kEach = sizeof(uint4) / sizeof(BF16);
+  const auto places = reinterpret_cast<uintptr_t>(job.y) | reinterpret_cast<uintptr_t>(job.out);
+  if (job.hidden % kEach == 0 && places % sizeof(uint4) == 0) {
+    return LaunchCombineOf<uint4, kEach>(queue, job);
+  }
+  LaunchCombineOf<BF16, 1>(queue, job);
 }
 
 }  // namespace
