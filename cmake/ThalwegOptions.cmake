@@ -1,5 +1,6 @@
 # Build options and the flags every target shares.
 option(THALWEG_CHECKS "Keep data-plane checks (TW_DCHECK) on" OFF)
+option(THALWEG_CHECKED_RING "Rings of CUDA products as racecheck can follow them, slower" OFF)
 option(THALWEG_FUZZ "Build the libFuzzer targets (Clang only)" OFF)
 option(THALWEG_TESTS "Build the tests" ON)
 # Warnings stop the build with the compilers that the project is built with day by day; a newer one may

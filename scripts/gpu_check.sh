@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # gpu_check.sh [--sanitize] [folder]: checks the CUDA backend on the device of this machine.
-# Without a folder it builds build-gpu first; a folder is one that was built, or holds the programs
-# that are run (thalweg and the device tests; bin/ below it is looked into too).
+# Without a folder it builds build-gpu first (build-watched to sanitize); a folder is one that was
+# built, or holds the programs that are run (thalweg and the device tests; bin/ below it is looked
+# into too).
 #
 # It verifies both golden folders, runs the device tests, benches layers of released size and a
 # served model, and prints one table at the end. A program may take LIMIT seconds (180), all
@@ -10,7 +11,8 @@
 # With --sanitize it runs the kernel tests under compute-sanitizer in place of all that, every tool
 # over every program at the same time, each in SHARDS processes, of LIMIT seconds at most. A line of
 # the table is a tool and a program. TOOLS, PROGRAMS and FILTER (of GoogleTest, for all programs)
-# choose less; LOGS is a folder for what the tools printed.
+# choose less; LOGS is a folder for what the tools printed. racecheck is content with the rings of
+# the products in a build with THALWEG_CHECKED_RING alone (docs/verification.md).
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 2
 
@@ -24,18 +26,28 @@ total=${TOTAL:-500}
 rows=()
 failed=0
 
+# build FOLDER OPTION...
 build() {
-  cmake -S . -B build-gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DTHALWEG_CHECKS=ON -DTHALWEG_CUDA=ON \
-    -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90a}" > /dev/null || exit 1
-  ninja -C build-gpu thalweg kernels_device_test cuda_product_test device_steps_test device_layers_test device_launched_test || exit 1
+  local to=$1
+  shift
+  cmake -S . -B "$to" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTHALWEG_CHECKS=ON -DTHALWEG_CUDA=ON \
+    -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90a}" "$@" > /dev/null || exit 1
+  local programs=(kernels_device_test cuda_product_test)
+  if [ $sanitize = no ]; then
+    programs+=(thalweg device_steps_test device_layers_test device_launched_test)
+  fi
+  ninja -C "$to" "${programs[@]}" || exit 1
 }
-if [ $# -eq 0 ]; then
-  build
-  folder=build-gpu
-  SECONDS=0
-else
+if [ $# -gt 0 ]; then
   folder=$1
+elif [ $sanitize = yes ]; then
+  folder=build-watched
+  build $folder -DTHALWEG_CHECKED_RING=ON
+else
+  folder=build-gpu
+  build $folder
 fi
+SECONDS=0
 
 # program NAME: where it is, nothing when it is not there.
 program() {
