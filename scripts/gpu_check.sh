@@ -34,7 +34,7 @@ build() {
     -DCMAKE_CUDA_ARCHITECTURES="${CUDA_ARCHITECTURES:-90a}" "$@" > /dev/null || exit 1
   local programs=(kernels_device_test cuda_product_test)
   if [ $sanitize = no ]; then
-    programs+=(thalweg device_steps_test device_layers_test device_launched_test)
+    programs+=(thalweg device_steps_test device_layers_test device_launched_test rank_device_test)
   fi
   ninja -C "$to" "${programs[@]}" || exit 1
 }
@@ -191,7 +191,7 @@ thalweg=$(program thalweg)
 for golden in tests/data/tiny-a tests/data/tiny-b; do
   check "verify $(basename $golden)" 'checks|hold|fail' "$thalweg" verify "$golden" --backend cuda
 done
-for test in "${kernel_tests[@]}" device_steps_test device_layers_test device_launched_test nccl_test; do
+for test in "${kernel_tests[@]}" device_steps_test device_layers_test device_launched_test rank_device_test nccl_test; do
   check "$test" 'PASSED|FAILED|SKIPPED|tests ran' "$(program "$test")"
 done
 bench "layers of released size" "$thalweg" bench model --synthetic --shape released --backend cuda \
