@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/cuda/attention_heads.cuh"
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/ring.cuh"
 
 namespace thalweg::kernels::cuda {
@@ -46,40 +47,6 @@ inline int ClusterBytes(int tiles) {
   return static_cast<int>(offsetof(ClusterShared, values)) + tiles * kChunkBytes + 1024;
 }
 
-// All threads of the cluster meet. Nothing is made visible by it: what passes between blocks has
-// barriers of its own, for a release here waits until all memory has seen what the block wrote.
-__device__ inline void ArriveCluster() {
-  asm volatile("barrier.cluster.arrive.relaxed;\n" ::: "memory");
-}
-__device__ inline void WaitCluster() { asm volatile("barrier.cluster.wait;\n" ::: "memory"); }
-
-// Where a place of this block's shared memory is in that of another block of the cluster.
-__device__ inline uint32_t PlaceIn(int block, const void* place) {
-  uint32_t out;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;\n"
-               : "=r"(out)
-               : "r"(SharedAddress(place)), "r"(block));
-  return out;
-}
-// Stores in another block, and tells a barrier there.
-__device__ inline void SendRemote(uint32_t place, float x, uint32_t barrier) {
-  asm volatile(
-      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];\n" ::"r"(
-          place),
-      "r"(__float_as_uint(x)), "r"(barrier)
-      : "memory");
-}
-__device__ inline void ArriveRemote(uint32_t barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];\n" ::"r"(barrier)
-               : "memory");
-}
-__device__ inline void AwaitRemote(uint64_t* barrier) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n"
-      "@!done bra again;\n}\n" ::"r"(SharedAddress(barrier))
-      : "memory");
-}
 // Sixty-four channels of every slot's row, 128 bytes a slot.
 struct SliceDecoder {
   static constexpr int kEach = 4;  // loads under way
@@ -426,7 +393,7 @@ static __global__ void __cluster_dims__(kClusterBlocks, 1, 1) __launch_bounds__(
     OpenBarrier(&shared.shared_out, kClusterBlocks);
 #pragma unroll 1
     for (uint64_t& ready : shared.ready) OpenBarrier(&ready, kValueThreads);
-    asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+    PublishBarriers();
   }
   __syncthreads();
   ArriveCluster();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernels/cuda/bodies.h"
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/coefficients.cuh"
 #include "kernels/cuda/combine_rows.cuh"
 #include "kernels/cuda/launch_early.cuh"
@@ -241,62 +242,92 @@ __device__ void MakeOddInput(const HyperPredictParams& p, int64_t row, BF16* col
           p.normed_quantised + row * p.hidden);
 }
 
-// A row of four streams on its way through shared memory, where bulk copies bring it. Loops are not
-// unrolled over the columns: code that runs once costs its way from memory.
+// A row of four streams on its way through shared memory, where bulk copies bring it; the blocks of
+// a cluster have equal parts of its columns. Loops are not unrolled over the columns: code that
+// runs once costs its way from memory.
 struct SharedRow {
-  BF16* streams;  // [4, hidden]
-  BF16* weight;   // [hidden], of the norm
-  BF16* update;   // [1, or topk + 1 of them, hidden]; then the input
-  uint64_t* barrier;
+  static constexpr int kMostSums = kMostShared / kSegment;
+  struct Head {
+    uint64_t barrier[3];     // of what comes: row and update, weights, sums
+    double sums[kMostSums];  // of squares, of 128 columns each: of the whole row
+    float comb[kJoinedStreams * kJoinedStreams], post[kJoinedStreams], mix[kJoinedStreams];
+  };
+  static constexpr int kHeadBytes = (sizeof(Head) + 15) / 16 * 16;
+
   const HyperPredictParams& p;
   const Update& u;
   int64_t row;
-  int hidden = static_cast<int>(p.hidden);
+  int parts;  // blocks of the cluster
+  Head& head;
+  int hidden = static_cast<int>(p.hidden), width = hidden / parts;
+  int begin = parts > 1 ? ClusterRank() * width : 0;  // the first column of this block
+  BF16* streams;                                      // [4, width]
+  BF16* weight;                                       // [width], of the norm
+  BF16* update;  // [1, or topk + 1 of them, width]; then the input
 
   __device__ SharedRow(const HyperPredictParams& params, const Update& finished, int64_t at,
-                       unsigned char* shared)
-      : barrier(reinterpret_cast<uint64_t*>(shared)), p(params), u(finished), row(at) {
-    streams = reinterpret_cast<BF16*>(shared + 16);
-    weight = streams + kJoinedStreams * p.hidden;
-    update = weight + p.hidden;
+                       int blocks, unsigned char* shared)
+      : p(params), u(finished), row(at), parts(blocks), head(*reinterpret_cast<Head*>(shared)) {
+    streams = reinterpret_cast<BF16*>(shared + kHeadBytes);
+    weight = streams + kJoinedStreams * width;
+    update = weight + width;
   }
 
-  __host__ __device__ static int64_t Bytes(int64_t hidden, int64_t updates) {
-    return 16 + (kJoinedStreams + 1 + updates) * hidden * 2;
+  __host__ __device__ static int64_t Bytes(int64_t width, int64_t updates) {
+    return kHeadBytes + (kJoinedStreams + 1 + updates) * width * 2;
   }
 
   // Asks for what is nobody's output.
   __device__ void Open() const {
-    if (threadIdx.x != 0) return;
-    InitBarrier(SharedAddress(barrier), 1);
-    InitBarrier(SharedAddress(barrier + 1), 1);
-    PublishShared();
-    ArriveExpecting(SharedAddress(barrier + 1), hidden * 2);
-    Bring(p.norm_weight, weight, 1, 1);
+    if (threadIdx.x == 0) {
+      for (uint64_t& barrier : head.barrier) InitBarrier(SharedAddress(&barrier), 1);
+      ArriveExpecting(SharedAddress(&head.barrier[2]),
+                      hidden / kSegment * static_cast<int>(sizeof(double)));
+      PublishBarriers();
+      PublishShared();
+      ArriveExpecting(SharedAddress(&head.barrier[1]), width * 2);
+      Bring(p.norm_weight, weight, 1);
+    }
+    __syncwarp();
+    if (parts > 1) ArriveCluster();
   }
-  __device__ void Bring(const BF16* from, BF16* to, int64_t rows, int which = 0) const {
-    const auto bytes = static_cast<int>(rows * hidden * 2);
-    CopyBulk(SharedAddress(to), from, bytes, SharedAddress(barrier + which));
+  // This block's columns of a row.
+  __device__ void Bring(const BF16* from, BF16* to, int which = 0) const {
+    CopyBulk(SharedAddress(to), from + begin, width * 2, SharedAddress(&head.barrier[which]));
+  }
+
+  // By the first warp, a lane a copy.
+  template <bool kJoined>
+  __device__ void Ask() const {
+    const int lane = static_cast<int>(threadIdx.x);
+    const CombineJob& made = u.combine;
+    const int updates = !kJoined ? 0 : made.rows > 0 ? static_cast<int>(made.topk) + 1 : 1;
+    const int copies = kJoinedStreams + updates;
+    if (lane == 0) ArriveExpecting(SharedAddress(&head.barrier[0]), copies * width * 2);
+    __syncwarp();
+    if (lane < kJoinedStreams) {
+      Bring(p.streams + (row * kJoinedStreams + lane) * hidden, streams + lane * width);
+    } else if (kJoined && lane < copies) {
+      const int i = lane - kJoinedStreams;
+      const int64_t at = i < made.topk ? row * made.topk + i : made.rows * made.topk + row;
+      Bring(made.rows > 0 ? made.y + at * hidden : u.finish.update + row * hidden,
+            update + i * width);
+    }
   }
 
   template <bool kJoined>
   __device__ void Load() const {
-    if (threadIdx.x == 0) {
-      const CombineJob& made = u.combine;
-      const int64_t updates = !kJoined ? 0 : made.rows > 0 ? made.topk + 1 : 1;
-      ArriveExpecting(SharedAddress(barrier),
-                      static_cast<int>((kJoinedStreams + updates) * hidden * 2));
-      Bring(p.streams + row * kJoinedStreams * hidden, streams, kJoinedStreams);
-      if (kJoined && made.rows > 0) {
-        Bring(made.y + row * made.topk * hidden, update, made.topk);
-        Bring(made.y + (made.rows * made.topk + row) * hidden, update + made.topk * hidden, 1);
-      } else if (kJoined) {
-        Bring(u.finish.update + row * hidden, update, 1);
-      }
+    const int thread = static_cast<int>(threadIdx.x);
+    if (thread < kWarp) Ask<kJoined>();
+    constexpr int kMixes = kJoinedStreams * kJoinedStreams;
+    if (kJoined && thread < kMixes) head.comb[thread] = u.finish.comb[row * kMixes + thread];
+    if (thread < kJoinedStreams) {
+      if (kJoined) head.post[thread] = u.finish.post[row * kJoinedStreams + thread];
+      head.mix[thread] = p.pre_in[row * kJoinedStreams + thread];
     }
-    __syncthreads();  // the barrier is there
-    WaitBarrier(SharedAddress(barrier), 0);
-    WaitBarrier(SharedAddress(barrier + 1), 0);
+    __syncthreads();
+    WaitBarrier(SharedAddress(&head.barrier[0]), 0);
+    WaitBarrier(SharedAddress(&head.barrier[1]), 0);
   }
 
   __device__ float4 Four(const BF16* from) const { return FourHalves(from, 0, 4); }
@@ -304,34 +335,32 @@ struct SharedRow {
     *reinterpret_cast<Piece<4>*>(to) = {{Narrow(x.x), Narrow(x.y), Narrow(x.z), Narrow(x.w)}};
   }
 
-  // What the update adds at columns c to c + 3.
+  // What the update adds at columns c to c + 3 of the block.
   __device__ float4 UpdateAt(int c) const {
     const auto experts = static_cast<int>(u.combine.rows > 0 ? u.combine.topk : 0);
-    const float4 last = Four(update + experts * hidden + c);
+    const float4 last = Four(update + experts * width + c);
     if (experts == 0) return last;
     float4 sum = {};
 #pragma unroll 2
-    for (int i = 0; i < experts; ++i) sum = Add(sum, 1.0f, Four(update + i * hidden + c));
+    for (int i = 0; i < experts; ++i) sum = Add(sum, 1.0f, Four(update + i * width + c));
     return {RoundToBF16(sum.x + last.x), RoundToBF16(sum.y + last.y), RoundToBF16(sum.z + last.z),
             RoundToBF16(sum.w + last.w)};
   }
 
-  // Finishes the update of all streams at columns c to c + 3.
+  // Finishes the update of all streams there.
   __device__ void FinishAt(int c) const {
-    const float* comb = u.finish.comb + row * kJoinedStreams * kJoinedStreams;
-    const float* post = u.finish.post + row * kJoinedStreams;
     const float4 y = UpdateAt(c);
     float4 old[kJoinedStreams];
 #pragma unroll
-    for (int k = 0; k < kJoinedStreams; ++k) old[k] = Four(streams + k * hidden + c);
+    for (int k = 0; k < kJoinedStreams; ++k) old[k] = Four(streams + k * width + c);
 #pragma unroll 1
     for (int j = 0; j < kJoinedStreams; ++j) {
       float4 mixed = {};
 #pragma unroll
       for (int k = 0; k < kJoinedStreams; ++k)
-        mixed = Add(mixed, comb[k * kJoinedStreams + j], old[k]);
-      const float w = post[j];
-      Put(streams + j * hidden + c,
+        mixed = Add(mixed, head.comb[k * kJoinedStreams + j], old[k]);
+      const float w = head.post[j];
+      Put(streams + j * width + c,
           {w * y.x + mixed.x, w * y.y + mixed.y, w * y.z + mixed.z, w * y.w + mixed.w});
     }
   }
@@ -339,24 +368,47 @@ struct SharedRow {
     return {sum.x + w * x.x, sum.y + w * x.y, sum.z + w * x.z, sum.w + w * x.w};
   }
 
-  // Collapses the streams, and adds up the squares.
+  // Collapses the streams, and sends the sums of squares of 128 columns to all blocks.
   template <bool kJoined>
-  __device__ double Collapse() const {
-    const float* mix = p.pre_in + row * kJoinedStreams;
-    double squares = 0;
+  __device__ void Collapse() const {
 #pragma unroll 1
-    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kSiteThreads * 4) {
+    for (int c = static_cast<int>(threadIdx.x) * 4; c < width; c += kSiteThreads * 4) {
       if constexpr (kJoined) FinishAt(c);
       float4 sum = {};
 #pragma unroll 1
       for (int j = 0; j < kJoinedStreams; ++j)
-        sum = Add(sum, mix[j], Four(streams + j * hidden + c));
+        sum = Add(sum, head.mix[j], Four(streams + j * width + c));
       Put(update + c, sum);
       const float4 x = Four(update + c);
       const double a = x.x, b = x.y, e = x.z, f = x.w;
-      squares += a * a + b * b + e * e + f * f;
+      SendSquares(a * a + b * b + e * e + f * f, (begin + c) / kSegment);
     }
-    return squares;
+  }
+  __device__ void SendSquares(double squares, int place) const {
+#pragma unroll 1
+    for (int step = kWarp / 2; step > 0; step /= 2)
+      squares += __shfl_xor_sync(kAllLanes, squares, step);
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    if (parts == 1) {
+      head.sums[place] = squares;
+    } else if (lane < parts) {
+      SendRemote(PlaceIn(lane, &head.sums[place]), squares, PlaceIn(lane, &head.barrier[2]));
+    }
+  }
+
+  // Their sum: of two a lane, then of lanes. The same whatever the number of blocks.
+  __device__ double Squares() const {
+    if (parts == 1) {
+      __syncthreads();
+    } else {
+      AwaitRemote(&head.barrier[2]);
+    }
+    const int lane = static_cast<int>(threadIdx.x) % kWarp, count = hidden / kSegment;
+    double sum = lane < count ? head.sums[lane] : 0.0;
+    if (lane + kWarp < count) sum += head.sums[lane + kWarp];
+#pragma unroll 1
+    for (int step = kWarp / 2; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
+    return sum;
   }
 
   // Four columns as a reader of the encoded row sees them; groups are those of neighbouring lanes.
@@ -378,27 +430,29 @@ struct SharedRow {
     return out;
   }
 
-  __device__ void Normalise(double squares) const {
-    const auto mean = static_cast<float>(BlockSum(squares) / static_cast<double>(hidden));
+  __device__ void Normalise() const {
+    const auto mean = static_cast<float>(Squares() / static_cast<double>(hidden));
     const float inverse = 1.0f / sqrtf(mean + p.norm_eps);
+    const int64_t first = row * hidden + begin;
 #pragma unroll 1
-    for (int c = static_cast<int>(threadIdx.x) * 4; c < hidden; c += kSiteThreads * 4) {
+    for (int c = static_cast<int>(threadIdx.x) * 4; c < width; c += kSiteThreads * 4) {
       auto x = *reinterpret_cast<const Piece<4>*>(update + c);
       const auto w = *reinterpret_cast<const Piece<4>*>(weight + c);
 #pragma unroll
       for (int i = 0; i < 4; ++i) x.value[i] = NormValue(x.value[i], w.value[i], inverse);
-      *reinterpret_cast<Piece<4>*>(p.normed + row * hidden + c) = x;
-      *reinterpret_cast<Piece<4>*>(p.normed_quantised + row * hidden + c) = RoundTrip(x);
+      *reinterpret_cast<Piece<4>*>(p.normed + first + c) = x;
+      *reinterpret_cast<Piece<4>*>(p.normed_quantised + first + c) = RoundTrip(x);
     }
   }
 
   // The finished streams back to where they were.
   __device__ void StoreStreams() const {
-    auto* to = reinterpret_cast<uint4*>(u.finish.streams + row * kJoinedStreams * hidden);
+    const int pieces = width / 8;
+    const auto* from = reinterpret_cast<const uint4*>(streams);
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < kJoinedStreams * hidden / 8;
-         i += kSiteThreads) {
-      to[i] = reinterpret_cast<const uint4*>(streams)[i];
+    for (int i = static_cast<int>(threadIdx.x); i < kJoinedStreams * pieces; i += kSiteThreads) {
+      const int64_t to = (row * kJoinedStreams + i / pieces) * hidden + begin;
+      reinterpret_cast<uint4*>(u.finish.streams + to)[i % pieces] = from[i];
     }
   }
 };
@@ -406,13 +460,15 @@ struct SharedRow {
 // The input of a sublayer. Joined: finishes the update of the row too, and stores the streams when
 // the blocks of the segments have read the old ones.
 template <bool kJoined>
-__device__ void MakeInput(const HyperPredictParams& p, const Update& update, int64_t row,
+__device__ void MakeInput(const HyperPredictParams& p, const Update& update, int64_t row, int parts,
                           const unsigned* readers, unsigned segment_blocks, unsigned char* shared) {
-  const SharedRow own(p, update, row, shared);
+  const SharedRow own(p, update, row, parts, shared);
   own.Open();
   WaitForEarlier();
   own.Load<kJoined>();
-  own.Normalise(own.Collapse<kJoined>());
+  if (parts > 1) WaitCluster();  // the others' barriers are there
+  own.Collapse<kJoined>();
+  own.Normalise();
   if constexpr (kJoined) {
     if (threadIdx.x == 0) AwaitReaders(readers, segment_blocks);
     __syncthreads();
@@ -430,28 +486,41 @@ __host__ __device__ int64_t PartsOf(const HyperPredictParams& p) {
   return (Mixes(p) + kMixesOf<kJoined> - 1) / kMixesOf<kJoined>;
 }
 
-// Blocks of the segments first, `each` rows at a time, then those of the rows' inputs. Joined: the
-// update before is finished on the way.
+// Blocks that share a row's input, a cluster: as many as the device has room for at once.
+int PartsOfRow(const HyperPredictParams& p) {
+  constexpr int64_t kRoom = 132;
+  int parts = 1;
+  while (parts < 4 && FitsSharedRow(p) && p.hidden % (2 * parts * kSegment) == 0 &&
+         2 * parts * p.rows <= kRoom) {
+    parts *= 2;
+  }
+  return parts;
+}
+
+// Blocks of the segments first, `each` rows at a time, then those of the rows' inputs, `parts` a
+// row. Joined: the update before is finished on the way.
 template <bool kJoined>
 __global__ void __launch_bounds__(kSiteThreads)
     InputAndPartialsKernel(const __grid_constant__ HyperPredictParams p,
-                           const __grid_constant__ Update update, int64_t each,
+                           const __grid_constant__ Update update, int64_t each, int parts,
                            unsigned segment_blocks, float* partial, unsigned* readers) {
   extern __shared__ __align__(16) unsigned char shared_row[];
   if (blockIdx.x >= segment_blocks) {
-    const int64_t row = blockIdx.x - segment_blocks;
+    const int64_t row = (blockIdx.x - segment_blocks) / static_cast<unsigned>(parts);
     if (FitsSharedRow(p)) {
-      return MakeInput<kJoined>(p, update, row, readers, segment_blocks, shared_row);
+      return MakeInput<kJoined>(p, update, row, parts, readers, segment_blocks, shared_row);
     }
     WaitForEarlier();
     return MakeOddInput(p, row, reinterpret_cast<BF16*>(shared_row));
   }
-  const int64_t segments = SegmentsOf(p), parts = PartsOf<kJoined>(p);
+  const int64_t segments = SegmentsOf(p), mixed = PartsOf<kJoined>(p);
   const int64_t task = blockIdx.x * int64_t{kSiteThreads / kWarp} + threadIdx.x / kWarp;
-  const int64_t first = task / (segments * parts) * each;
+  const int64_t first = task / (segments * mixed) * each;
   if (first < p.rows) {
-    AddSegment<kJoined>(p, update, first, min(first + each, p.rows), task / parts % segments,
-                        static_cast<int>(task % parts), partial);
+    AddSegment<kJoined>(p, update, first, min(first + each, p.rows), task / mixed % segments,
+                        static_cast<int>(task % mixed), partial);
+  } else {
+    WaitForEarlier();  // the counter is not set back before
   }
   if constexpr (kJoined) {
     __syncthreads();
@@ -541,16 +610,18 @@ void HyperPredict(const HyperPredictParams& p) {
   const bool joined = update.finish.rows > 0;
   const int64_t tasks = SegmentsOf(p) * (joined ? PartsOf<true>(p) : PartsOf<false>(p));
   const int64_t all = base::CeilDiv(p.rows, each) * tasks;
-  const auto segment_blocks = Count(base::CeilDiv<int64_t>(all, kSiteThreads / kWarp));
-  const unsigned blocks = segment_blocks + Count(p.rows);
+  const int parts = PartsOfRow(p);  // clusters are of one kind of blocks
+  const auto segment_blocks =
+      Count(base::RoundUp<int64_t>(base::CeilDiv<int64_t>(all, kSiteThreads / kWarp), parts));
   const int64_t updates = update.combine.rows > 0 ? update.combine.topk + 1 : 1;
-  const int64_t shared = FitsSharedRow(p) ? SharedRow::Bytes(p.hidden, updates) : p.hidden * 2;
+  const int64_t shared =
+      FitsSharedRow(p) ? SharedRow::Bytes(p.hidden / parts, updates) : p.hidden * 2;
   const auto kernel = joined ? InputAndPartialsKernel<true> : InputAndPartialsKernel<false>;
   AllowShared(&queue, kernel, shared);
   {
     const BesideHeld beside(&queue);
-    LaunchEarly(&queue, kernel, blocks, kSiteThreads, shared, p, update, each, segment_blocks,
-                partial, queue.readers());
+    LaunchClusters(&queue, kernel, segment_blocks + Count(p.rows * parts), parts, kSiteThreads,
+                   shared, p, update, each, parts, segment_blocks, partial, queue.readers());
   }
   held.coefficients = p;
   held.partial = partial;

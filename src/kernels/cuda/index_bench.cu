@@ -309,7 +309,7 @@ void CheckCodes(Batch* batch, Queue* queue, int64_t rows) {
     Check(cudaDeviceSynchronize(), "clear");
     if (way == 0) LaunchFastScores(single, rows, queue);
     if (way == 1) LaunchCodeScores(job, scratch.queries, tiles, kFastTileRows, queue);
-    if (way == 2) LaunchCodeScores(job, scratch.queries, tiles, kFastTileRows, queue, 3);
+    if (way == 2) LaunchCodeScores(job, scratch.queries, tiles, kFastTileRows, queue, 1);
     if (way == 3) LaunchCodeScores(single, scratch.queries, rows, 1, queue);
     if (way == 4) LaunchCodeScores(single, scratch.queries, rows, 1, queue, 1);
     Check(cudaStreamSynchronize(queue->plain_stream()), "codes");
@@ -395,9 +395,9 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
     job.tiles = queue->Stage(made.data(), tiles);
   }
   const auto coded = [&](int) { PrepareQueryCodes(p, scratch.done, scratch.queries, queue); };
-  const auto scores = [&](int most) {
+  const auto scores = [&](int waves) {
     return TimeCalls(queue, kCalls, [&](int) {
-      LaunchCodeScores(job, scratch.queries, tiles, largest, queue, most);
+      LaunchCodeScores(job, scratch.queries, tiles, largest, queue, waves);
     });
   };
   const auto selects = [&](int) {
@@ -415,7 +415,7 @@ void TimeCase(Batch* batch, Queue* queue, const Case& c, double copy_rate) {
       "{:<20} {:>4} {:>7} {:>8.1f} {:>7.1f} {:>7.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>8.1f} {:>7.1f} "
       "{:>5.0f}\n",
       c.name, c.rows, c.entries, whole, bytes / copy_rate * 1e-6, TimeCalls(queue, kCalls, coded),
-      scores(4), scores(8), scores(16), scores(64), TimeCalls(queue, kCalls, selects),
+      scores(1), scores(2), scores(4), scores(8), TimeCalls(queue, kCalls, selects),
       static_cast<double>(c.rows * read * kHeads * kWidth * 2) / whole * 1e-6);
   std::fflush(stdout);
   Check(queue->Synchronize(), c.name);
@@ -433,8 +433,8 @@ int Main() {
   fmt::print(
       "copy {:.2f} TB/s\n{:<20} {:>4} {:>7} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>7} "
       "{:>5}\n",
-      rate, "us", "rows", "entries", "whole", "bytes", "coded", "by 4", "by 8", "by 16", "by 64",
-      "select", "TF");
+      rate, "us", "rows", "entries", "whole", "bytes", "coded", "1 wave", "2", "4", "8", "select",
+      "TF");
   constexpr Case kCases[] = {{"ratio 1", 1, kContext, true, false, false},
                              {"ratio 1, candidates", 1, kContext, true, true, false},
                              {"ratio 2", 1, kContext / 2, true, false, false},

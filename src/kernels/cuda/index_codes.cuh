@@ -511,24 +511,28 @@ __global__ void __launch_bounds__(4 * kWarp, kCodeBlocks)
 #endif
 }
 
+// Blocks of equal parts of a tile: as many as the device holds at once where they are short, twice
+// as many else; or `waves` times.
 template <int kMost>
 void LaunchCodeTeams(const ScoreJob& job, const QueryCodes& queries, int64_t tiles, Queue* queue,
-                     int64_t most) {
-  constexpr int64_t kResident = int64_t{132} * kCodeBlocks;
-  int64_t units = 0;
-  const int64_t each = UnitsEach<kTeamKeys>(job, tiles, kResident, 1, &units, most);
+                     int64_t waves) {
+  constexpr int64_t kResident = int64_t{132} * kCodeBlocks, kShort = 16;
+  const int64_t units = base::CeilDiv<int64_t>(EntriesOfRow(job), kTeamKeys);
+  const auto share = [&](int64_t times) {
+    return base::CeilDiv(units, std::max<int64_t>(1, times * kResident / tiles));
+  };
+  const int64_t each = share(waves > 0 ? waves : share(1) <= kShort ? 1 : 2);
   const dim3 grid(Count(base::CeilDiv<int64_t>(units, each)), Count(tiles));
   constexpr auto kShared = static_cast<int>(sizeof(CodeShared<kMost>));
   AllowShared(queue, CodeScoreKernel<kMost>, kShared);
   LaunchEarly(queue, CodeScoreKernel<kMost>, grid, 4 * kWarp, kShared, job, queries);
 }
 
-// Tiles of one row have a kernel of their own. Blocks have at most `most` units of a warpgroup, so
-// that they end at about one time.
+// Tiles of one row have a kernel of their own.
 inline void LaunchCodeScores(const ScoreJob& job, const QueryCodes& queries, int64_t tiles,
-                             int64_t most_rows, Queue* queue, int64_t most = 16) {
-  if (most_rows == 1) return LaunchCodeTeams<1>(job, queries, tiles, queue, most);
-  LaunchCodeTeams<kFastTileRows>(job, queries, tiles, queue, most);
+                             int64_t most_rows, Queue* queue, int64_t waves = 0) {
+  if (most_rows == 1) return LaunchCodeTeams<1>(job, queries, tiles, queue, waves);
+  LaunchCodeTeams<kFastTileRows>(job, queries, tiles, queue, waves);
 }
 
 }  // namespace thalweg::kernels::cuda

@@ -426,14 +426,9 @@ inline int64_t LayOut(const IndexSelectParams& p, int64_t rows, int64_t stride, 
   return used;
 }
 
-// Runs of about as many units of kKeys keys as give the device's `resident` groups their share.
-template <int kKeys>
-int64_t UnitsEach(const ScoreJob& job, int64_t tiles, int64_t resident, int64_t least,
-                  int64_t* units, int64_t most = 64) {
-  int64_t entries = job.stride;
-  if (job.blocks != nullptr) entries = std::min(entries, job.capacity * kRunKeys);
-  *units = base::CeilDiv<int64_t>(entries, kKeys);
-  return std::clamp(base::CeilDiv<int64_t>(*units * tiles, resident), least, most);
+// Entries that a row may have scored.
+inline int64_t EntriesOfRow(const ScoreJob& job) {
+  return job.blocks != nullptr ? std::min(job.stride, job.capacity * kRunKeys) : job.stride;
 }
 
 inline void LaunchSelections(const ScoreJob& job, int64_t rows, const CandidateSets* sets,
@@ -446,10 +441,11 @@ inline void LaunchSelections(const ScoreJob& job, int64_t rows, const CandidateS
               scratch.candidates);
 }
 
+// Blocks have about as many units as give the device's warps their share.
 inline void LaunchFastScores(const ScoreJob& job, int64_t rows, Queue* queue) {
-  constexpr int64_t kResident = 132 * 2 * kFastWarps, kLeast = 4;
-  int64_t units = 0;
-  const int64_t each = UnitsEach<kFastKeys>(job, rows, kResident, kLeast, &units);
+  constexpr int64_t kResident = 132 * 2 * kFastWarps, kLeast = 4, kMost = 64;
+  const int64_t units = base::CeilDiv<int64_t>(EntriesOfRow(job), kFastKeys);
+  const int64_t each = std::clamp(base::CeilDiv<int64_t>(units * rows, kResident), kLeast, kMost);
   const dim3 grid(Count(base::CeilDiv<int64_t>(units, each * kFastWarps)), Count(rows));
   LaunchEarly(queue, FastScoreKernel, grid, kFastWarps * kWarp, sizeof(FastScoreShared) + 128, job);
 }

@@ -24,20 +24,29 @@ inline bool HasWarpgroups() {
   return has;
 }
 
+// `cluster` neighbouring blocks of the grid's first dimension are a cluster.
 template <typename... Params, typename... Args>
-void LaunchEarly(Queue* queue, void (*kernel)(Params...), dim3 grid, int threads, int64_t shared,
-                 const Args&... args) {
-  cudaLaunchAttribute early[2] = {};
-  early[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early[0].val.programmaticStreamSerializationAllowed = 1;
-  early[1] = MostShared();
+void LaunchClusters(Queue* queue, void (*kernel)(Params...), dim3 grid, int cluster, int threads,
+                    int64_t shared, const Args&... args) {
+  cudaLaunchAttribute attributes[3] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1] = MostShared();
+  attributes[2].id = cudaLaunchAttributeClusterDimension;
+  attributes[2].val.clusterDim = {Count(cluster), 1, 1};
   const cudaLaunchConfig_t config = {.gridDim = grid,
                                      .blockDim = dim3(Count(threads)),
                                      .dynamicSmemBytes = static_cast<size_t>(shared),
                                      .stream = queue->stream(),
-                                     .attrs = early,
-                                     .numAttrs = 2};
+                                     .attrs = attributes,
+                                     .numAttrs = cluster > 1 ? 3u : 2u};
   queue->Note(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...));
+}
+
+template <typename... Params, typename... Args>
+void LaunchEarly(Queue* queue, void (*kernel)(Params...), dim3 grid, int threads, int64_t shared,
+                 const Args&... args) {
+  LaunchClusters(queue, kernel, grid, 1, threads, shared, args...);
 }
 
 }  // namespace thalweg::kernels::cuda
