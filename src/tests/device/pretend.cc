@@ -226,5 +226,6 @@ const kernels::Ops& PretendedDevice() {
 }
 
 const kernels::ExchangeOps& PretendedExchange() { return kernels::HostExchangeOps(); }
+bool PretendedReachesAllWeights() { return true; }
 
 }  // namespace thalweg::tests

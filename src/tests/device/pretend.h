@@ -11,5 +11,8 @@ namespace thalweg::tests {
 const kernels::Ops& PretendedDevice();
 // Likewise how its rows go to other ranks.
 const kernels::ExchangeOps& PretendedExchange();
+// Whether its kernels reach every weight of a checkpoint, laid out for it or not. A real device has
+// what was brought to it: experts change places there by moves alone (model/expert_moves.h).
+bool PretendedReachesAllWeights();
 
 }  // namespace thalweg::tests

@@ -23,5 +23,6 @@ const testing::Environment* const kNeedsDevice = testing::AddGlobalTestEnvironme
 
 const kernels::Ops& PretendedDevice() { return kernels::cuda::CudaOpsInHostMemory(); }
 const kernels::ExchangeOps& PretendedExchange() { return kernels::cuda::CudaExchangeOps(); }
+bool PretendedReachesAllWeights() { return false; }
 
 }  // namespace thalweg::tests

@@ -26,9 +26,17 @@ namespace {
 
 constexpr int64_t kMostSteps = 12;
 
+bool ReachesAllWeights(const kernels::Ops& ops) {
+  return ops.memory->host || PretendedReachesAllWeights();
+}
+
+model::Repack RepackFor(const kernels::Ops& ops) {
+  return ReachesAllWeights(ops) ? model::Repack::kNever : model::Repack::kAlways;
+}
+
 std::vector<float> Alone(const checkpoint::Checkpoint& checkpoint, const kernels::Ops& ops,
                          int rank) {
-  RankReader reader(checkpoint, ops, rank, nullptr);
+  RankReader reader(checkpoint, ops, rank, nullptr, RepackFor(ops));
   while (!reader.done()) EXPECT_TRUE(reader.Step().ok());
   return reader.logits();
 }
@@ -48,7 +56,8 @@ parallel::Placement PlacementFor(const checkpoint::Config& config, int ranks, ui
   return *parallel::Balance({*shape}, loads);
 }
 
-// Every rank's steps, with a pause before some, and other places for the experts after the fourth.
+// Every rank's steps, with a pause before some, and other places for the experts after the fourth
+// where that takes no move of weights.
 struct Ranks {
   const checkpoint::Checkpoint& checkpoint;
   const kernels::Ops& ops;
@@ -68,11 +77,11 @@ struct Ranks {
     auto experts = model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1),
                                                devices ? &comm : nullptr, &PretendedExchange());
     ASSERT_TRUE(experts.ok()) << experts.status().ToString();
-    RankReader reader(checkpoint, ops, comm.rank(), experts->get());
+    RankReader reader(checkpoint, ops, comm.rank(), experts->get(), RepackFor(ops));
     for (int64_t step = 0; step < kMostSteps; ++step) {
       if ((step + comm.rank()) % 3 == 0)
         std::this_thread::sleep_for(std::chrono::milliseconds(2 * comm.rank()));
-      if (step == 4) {
+      if (step == 4 && ReachesAllWeights(ops)) {
         ASSERT_TRUE((*experts)->Switch(PlacementFor(config, size, 2)).ok());
       }
       const Status status = reader.Step();

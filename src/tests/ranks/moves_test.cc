@@ -41,8 +41,11 @@ parallel::Placement FirstPlaces(const checkpoint::Config& config, int ranks) {
   return parallel::InOrder(*shape, config.num_hidden_layers);
 }
 
-std::vector<float> Alone(const checkpoint::Checkpoint& checkpoint, int rank) {
-  RankReader reader(checkpoint, Cpu(), rank, nullptr);
+const kernels::Ops& OpsOf(const Case& c) { return c.device ? PretendedDevice() : Cpu(); }
+
+std::vector<float> Alone(const Case& c, const checkpoint::Checkpoint& checkpoint, int rank) {
+  RankReader reader(checkpoint, OpsOf(c), rank, nullptr,
+                    c.device ? c.repack : model::Repack::kNever);
   while (!reader.done()) EXPECT_TRUE(reader.Step().ok());
   return reader.logits();
 }
@@ -71,7 +74,7 @@ void RunRank(const Case& c, const checkpoint::Checkpoint& checkpoint, comm::Comm
                                              devices, &PretendedExchange());
   ASSERT_TRUE(experts.ok());
   const bool packs = comm.rank() != c.without_packing;
-  RankReader reader(checkpoint, c.device ? PretendedDevice() : Cpu(), comm.rank(), experts->get(),
+  RankReader reader(checkpoint, OpsOf(c), comm.rank(), experts->get(),
                     packs ? c.repack : model::Repack::kNever);
   auto moves = model::ExpertMoves::Make(&comm, experts->get(), &reader.model(), devices);
   ASSERT_TRUE(moves.ok()) << moves.status().ToString();
@@ -96,7 +99,7 @@ void RunRank(const Case& c, const checkpoint::Checkpoint& checkpoint, comm::Comm
   }
   EXPECT_GE(pieces, kMovedLayers.size() * static_cast<size_t>(c.pieces));
   EXPECT_TRUE(reader.done());
-  const std::vector<float> alone = Alone(checkpoint, comm.rank());
+  const std::vector<float> alone = Alone(c, checkpoint, comm.rank());
   ASSERT_EQ(reader.logits().size(), alone.size());
   if (!alone.empty()) {
     EXPECT_EQ(std::memcmp(reader.logits().data(), alone.data(), alone.size() * sizeof(float)), 0);
@@ -178,7 +181,7 @@ TEST(ExpertMoves, ABlockOfAnotherExpertIsFound) {
     std::byte* first = model::ExpertStore::BlockOf(all[0]);
     for (auto& expert : all) reader.model().expert_store().Attach(first, &expert);
     while (!reader.done()) ASSERT_TRUE(reader.Step().ok());
-    const std::vector<float> alone = Alone(checkpoint, 0);
+    const std::vector<float> alone = Alone({}, checkpoint, 0);
     ASSERT_EQ(reader.logits().size(), alone.size());
     EXPECT_NE(std::memcmp(reader.logits().data(), alone.data(), alone.size() * sizeof(float)), 0);
   });
