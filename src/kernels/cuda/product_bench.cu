@@ -32,6 +32,8 @@ BF16* RandomRows(int64_t count) {
   }
   void* device = Allocate(count * 2);
   Check(cudaMemcpy(device, host.data(), host.size() * 2, cudaMemcpyHostToDevice));
+  Check(
+      cudaDeviceSynchronize());  // the copy may be on its way still, and queues do not wait for it
   return static_cast<BF16*>(device);
 }
 

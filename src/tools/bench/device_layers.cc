@@ -260,14 +260,7 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
   add("decode", rig.layers(), whole.seconds, layers + HeadCost(rig.config, batch));
   figures->back().launches = whole.launches / rig.layers();
   if (rig.options.per_op) TW_TRY(AddOpFigures(rig, sequences, figures));
-  if (rig.config.HasDraft()) {
-    TW_TRY(AddDraftedDecode(rig.model, sequences,
-                            {.acceptance = rig.options.acceptance,
-                             .steps = rig.options.steps,
-                             .context = rig.options.context,
-                             .plain_seconds = whole.seconds},
-                            rig.note, figures));
-  }
+  TW_TRY(AddDraftedDecode(rig.model, sequences, rig.options, whole.seconds, rig.note, figures));
   for (const SequenceId id : sequences) rig.model.pool().Close(id);
   return {};
 }

@@ -136,9 +136,10 @@ int64_t RoomForDrafts(const checkpoint::Config& config, int64_t steps) {
 }
 
 Status AddDraftedDecode(model::Model& model, const std::vector<SequenceId>& sequences,
-                        const DraftedDecode& options,
+                        const LayersBenchOptions& options, double plain_seconds,
                         const std::function<void(const std::string&)>& note,
                         std::vector<ModelFigure>* figures) {
+  if (!model.config().HasDraft()) return {};
   const auto batch = static_cast<int64_t>(sequences.size());
   const int64_t block = model.config().dspark_block_size;
   double best = 1;
@@ -152,7 +153,7 @@ Status AddDraftedDecode(model::Model& model, const std::vector<SequenceId>& sequ
                         .context = options.context,
                         .tokens_per_s = static_cast<double>(batch) * tokens / seconds,
                         .ms_per_step = seconds * 1e3});
-    const double gain = tokens * options.plain_seconds / seconds;
+    const double gain = tokens * plain_seconds / seconds;
     if (gain > best) best = gain, best_width = width;
   }
   note(

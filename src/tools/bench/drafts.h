@@ -10,6 +10,7 @@
 
 #include "model/model.h"
 #include "tools/bench/figures.h"
+#include "tools/bench/layers.h"
 
 namespace thalweg::tools::bench {
 
@@ -17,19 +18,13 @@ namespace thalweg::tools::bench {
 // `whole`: every draft is accepted as often as any other that was reached. whole in [1, 1 + block].
 double TokensOfWidth(double whole, int64_t block, int64_t width);
 
-struct DraftedDecode {
-  double acceptance = 0;     // tokens a step of whole blocks
-  int64_t steps = 8;         // of each width
-  int64_t context = 0;       // as figures tell it
-  double plain_seconds = 0;  // of a step without drafts
-};
-
 // Steps with 1, 2, ... drafts of each sequence: "drafts N" with the speed at that acceptance. The
 // sequences have room for 2 + block tokens a step; slots of the same numbers are used. On a device
 // tokens are chosen, judged and drafted there, as an engine does it; widths whose rows such a step
-// does not hold are left out. `note` hears which width is the fastest, and its gain.
+// does not hold are left out. plain_seconds: of a step without drafts. `note` hears which width is
+// the fastest, and its gain. Nothing where the model has no draft module.
 Status AddDraftedDecode(model::Model& model, const std::vector<kvpool::SequenceId>& sequences,
-                        const DraftedDecode& options,
+                        const LayersBenchOptions& options, double plain_seconds,
                         const std::function<void(const std::string&)>& note,
                         std::vector<ModelFigure>* figures);
 // Tokens of room that each sequence needs for it.

@@ -205,14 +205,7 @@ Status AddDecode(const Rig& rig, int64_t batch, std::vector<ModelFigure>* figure
   add("decode head", whole.head_seconds, head, whole.read_gb_s);
   add("decode", whole.seconds, whole.layers + head, whole.read_gb_s);
   if (rig.options.per_op) TW_TRY(AddOpFigures(rig, sequences, figures));
-  if (rig.config.HasDraft()) {
-    TW_TRY(AddDraftedDecode(rig.model, sequences,
-                            {.acceptance = rig.options.acceptance,
-                             .steps = rig.options.steps,
-                             .context = rig.options.context,
-                             .plain_seconds = whole.seconds},
-                            rig.note, figures));
-  }
+  TW_TRY(AddDraftedDecode(rig.model, sequences, rig.options, whole.seconds, rig.note, figures));
   for (const SequenceId id : sequences) rig.model.pool().Close(id);
   return {};
 }
