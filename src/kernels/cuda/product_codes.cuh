@@ -210,7 +210,7 @@ class CodesConsumer {
   using L = CodesLayout<S>;
   __device__ CodesConsumer(const Op& op, const RingWork& work, uint32_t slots,
                            RingPlace<S::kStages> place, float* sums)
-      : op_(op), work_(work), slots_(slots), sums_(sums), next_(place), oldest_(place) {}
+      : op_(op), work_(work), ring_(slots, place), sums_(sums) {}
 
   __device__ void Run() {
     const int64_t tiles = op_.Tiles();
@@ -226,7 +226,8 @@ class CodesConsumer {
       if (tile < tiles) ahead_ = op_.Locate(tile);
       const int columns = op_.Columns(item);
       unit_bytes_ = (columns + 7) / 8 * kInputUnitBytes;
-      Choose(item, columns, typename S::Widths());
+      ForWidthOf(columns, typename S::Widths(),
+                 [&](auto width) { Tile<decltype(width)::value>(item); });
     }
   }
 
@@ -241,23 +242,15 @@ class CodesConsumer {
     typename Op::Column of[kPasses];
   };
 
-  template <int... kWidths>
-  __device__ void Choose(const typename Op::Item& item, int columns,
-                         std::integer_sequence<int, kWidths...>) {
-    bool done = false;
-    ((done = done || (columns <= kWidths && Tile<kWidths>(item))), ...);
-  }
-
   template <int kWidth>
-  __device__ bool Tile(const typename Op::Item& item) {
+  __device__ void Tile(const typename Op::Item& item) {
     Columns<kWidth> columns;
 #pragma unroll
     for (int p = 0; p < Columns<kWidth>::kPasses; ++p) {
       columns.of[p] = op_.ColumnAt(item, p * kWarp + lane_);
     }
     if (!fp4_) {
-      Ranks<kWidth, Scales::kTiles>(item, columns);
-      return true;
+      return Ranks<kWidth, Scales::kTiles>(item, columns);
     }
     WaitNext();
     waited_ = true;
@@ -266,7 +259,6 @@ class CodesConsumer {
     } else {
       Ranks<kWidth, Scales::kRows>(item, columns);
     }
-    return true;
   }
 
   // The bases of this lane's rows; whether the scales of all rows of the warpgroup go into codes,
@@ -350,13 +342,13 @@ class CodesConsumer {
     for (; unit + kMost <= end; unit += kMost) {
       WaitNext();
       MultiplyUnits<kWidth, kScales, kMost>(0, acc->value[0]);
-      FreeOldest();
+      ring_.Free();
     }
     if (unit == end) return;
     WaitNext();
 #pragma unroll 1
     for (int u = 0; unit + u < end; ++u) MultiplyUnits<kWidth, kScales, 1>(u, acc->value[0]);
-    FreeOldest();
+    ring_.Free();
   }
 
   // Units `first` on of the slot: of each unit a piece of the columns after another, both steps of
@@ -434,21 +426,13 @@ class CodesConsumer {
       waited_ = false;
       return;
     }
-    WaitBarrier(next_.Full(), next_.parity);
-    slot_ = slots_ + next_.slot * L::kSlotBytes;
-    next_.Advance();
-  }
-  __device__ void FreeOldest() {
-    __syncwarp();
-    if (lane_ < kFreeingLanes) Arrive(oldest_.Empty());
-    oldest_.Advance();
+    slot_ = ring_.Wait();
   }
 
   const Op& op_;
   const RingWork& work_;
-  uint32_t slots_;
+  SlotReader<S, L> ring_;
   float* sums_;
-  RingPlace<S::kStages> next_, oldest_;
   const int lane_ = static_cast<int>(threadIdx.x) % kWarp, warp_ = WarpOfBlock();
   typename Op::Item ahead_;  // the next tile
   WeightFormat ahead_format_ = WeightFormat::kFp4;

@@ -85,7 +85,7 @@ class DenseConsumer {
   using L = DenseLayout<S>;
   __device__ DenseConsumer(const Op& op, const RingWork& work, uint32_t slots,
                            RingPlace<S::kStages> place, float* sums)
-      : op_(op), work_(work), slots_(slots), sums_(sums), next_(place), oldest_(place) {}
+      : op_(op), work_(work), ring_(slots, place), sums_(sums) {}
 
   __device__ void Run() {
     work_.ForTiles(op_, [&](const typename Op::Item& item) {
@@ -126,8 +126,8 @@ class DenseConsumer {
 
   __device__ void Skip(int units) {
     for (int unit = 0; unit < units; unit += S::kUnits) {
-      WaitNext();
-      FreeOldest();
+      ring_.Wait();
+      ring_.Free();
     }
   }
 
@@ -135,15 +135,15 @@ class DenseConsumer {
     int unit = 0;
 #pragma unroll 1
     for (; unit + S::kUnits <= units; unit += S::kUnits) {
-      WaitNext();
+      slot_ = ring_.Wait();
       MultiplyUnits<S::kUnits>(0, acc);
-      FreeOldest();
+      ring_.Free();
     }
     if (unit == units) return;
-    WaitNext();
+    slot_ = ring_.Wait();
 #pragma unroll 1
     for (int u = 0; unit + u < units; ++u) MultiplyUnits<1>(u, acc);
-    FreeOldest();
+    ring_.Free();
   }
 
   // The factors of a step: of two input rows and the tiles of 32 weight rows.
@@ -260,22 +260,10 @@ class DenseConsumer {
     }
   }
 
-  __device__ void WaitNext() {
-    WaitBarrier(next_.Full(), next_.parity);
-    slot_ = slots_ + next_.slot * L::kSlotBytes;
-    next_.Advance();
-  }
-  __device__ void FreeOldest() {
-    __syncwarp();
-    if (lane_ < kFreeingLanes) Arrive(oldest_.Empty());
-    oldest_.Advance();
-  }
-
   const Op& op_;
   const RingWork& work_;
-  uint32_t slots_;
+  SlotReader<S, L> ring_;
   float* sums_;
-  RingPlace<S::kStages> next_, oldest_;
   const int lane_ = static_cast<int>(threadIdx.x) % kWarp, warp_ = WarpOfBlock();
   uint32_t slot_ = 0;
   int unit_bytes_ = 0;

@@ -18,6 +18,7 @@
 
 #include "kernels/cuda/product_few.cuh"
 #include "kernels/cuda/ring_kernel.cuh"
+#include "kernels/cuda/tile_consumer.cuh"
 
 namespace thalweg::kernels::cuda {
 
@@ -142,106 +143,43 @@ __device__ inline void CopyInputs(const Op& op, const RingWork& work, uint32_t s
   });
 }
 
-// A shape whose tile is kWidth wide, for StoreTile.
-template <typename S, int kWidth>
-struct RingTile {
-  static constexpr int kGroups = S::kGroups, kQuads = S::kQuads, kCols = kWidth;
-};
-
 // A warpgroup that multiplies.
 template <typename Op, typename S>
-class RingConsumer {
+class RingConsumer : public TileConsumer<RingConsumer<Op, S>, Op, S> {
  public:
+  using Base = TileConsumer<RingConsumer, Op, S>;
   using L = RingLayout<S>;
   __device__ RingConsumer(const Op& op, const RingWork& work, uint32_t slots,
                           RingPlace<S::kStages> place, float* sums)
-      : op_(op), work_(work), slots_(slots), sums_(sums), next_(place), oldest_(place) {}
-
-  __device__ void Run() {
-    work_.ForTiles(op_, [&](const typename Op::Item& item) {
-      const int columns = op_.Columns(item);
-      fp4_ = op_.FormatOf(item) == WeightFormat::kFp4;
-      Choose(item, columns, typename S::Widths());
-    });
-  }
-
- private:
-  template <int kWidth>
-  struct Sums {
-    float value[S::kQuads][kWidth / 2];
-  };
-
-  template <int... kWidths>
-  __device__ void Choose(const typename Op::Item& item, int columns,
-                         std::integer_sequence<int, kWidths...>) {
-    bool done = false;
-    ((done = done || (columns <= kWidths && Tile<kWidths>(item))), ...);
-  }
+      : Base(op, work, sums), ring_(slots, place) {}
 
   template <int kWidth>
-  __device__ bool Tile(const typename Op::Item& item) {
-    Sums<kWidth> acc = {};
-    if constexpr (Op::kSplits) {
-      Sums<kWidth> sums = {};
-#pragma unroll 1
-      for (int rank = work_.Rank(); rank < work_.LastRank(); ++rank) {
-        Multiply<kWidth>(work_.Begin(rank), work_.Begin(rank + 1), acc.value[0]);
-        Add<kWidth>(rank == work_.Rank(), &acc, &sums);
-      }
-      Store<kWidth>(item, sums);
-    } else {
-      Multiply<kWidth>(0, work_.units, acc.value[0]);
-      Store<kWidth>(item, acc);
-    }
-    return true;
-  }
-
-  // Takes the sums of a rank, and leaves zeros.
-  template <int kWidth>
-  __device__ static void Add(bool first, Sums<kWidth>* acc, Sums<kWidth>* sums) {
-#pragma unroll
-    for (int q = 0; q < S::kQuads; ++q) {
-#pragma unroll
-      for (int i = 0; i < kWidth / 2; ++i) {
-        float& rank = acc->value[q][i];
-        sums->value[q][i] = first ? rank : sums->value[q][i] + rank;
-        rank = 0;
-      }
-    }
-  }
-  template <int kWidth>
-  __device__ void Store(const typename Op::Item& item, const Sums<kWidth>& sums) {
-    StoreTile<Op, RingTile<S, kWidth>>(op_, item, sums.value, kUnitsFactor, sums_, work_.Rank(),
-                                       work_.cluster);
-  }
-
-  // acc += the products of units begin to end - 1.
-  template <int kWidth>
-  __device__ void Multiply(int begin, int end, float (&acc)[kWidth / 2]) {
-    const int most = fp4_ ? S::kUnits : S::kFp8Units;
+  __device__ void Multiply(int units, TileSums<S, kWidth>* sums) {
+    float(&acc)[kWidth / 2] = sums->value[0];
+    const bool fp4 = this->fp4();
+    const int most = fp4 ? S::kUnits : S::kFp8Units;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const uint32_t mine = L::kWeightBytes + lane % 8 * L::kRowPitch + lane / 8 * 16;
 #pragma unroll 1
-    for (int unit = begin; unit < end; unit += most) {
-      WaitNext();
-      if (fp4_ && unit + S::kUnits <= end) {
+    for (int unit = 0; unit < units; unit += most) {
+      slot_ = ring_.Wait();
+      if (fp4 && unit + S::kUnits <= units) {
         MultiplyWholeSlot<kWidth>(mine, acc);
-        __syncwarp();
-        FreeHeld();
+        ring_.Free();
         continue;
       }
 #pragma unroll
       for (int u = 0; u < S::kUnits; ++u) {
-        if (u >= most || unit + u >= end) break;
+        if (u >= most || unit + u >= units) break;
         uint32_t a[kUnitSteps][4];
-        Unpack(0, u, a);
+        Unpack(u, a);
         MultiplyRows<kWidth>(a, slot_ + mine + u * kUnitCols * 2, acc);
       }
-      __syncwarp();
-      FreeHeld();
+      ring_.Free();
     }
   }
 
+ private:
   // All units of a slot of fp4: their codes are on the way before the first is turned.
   template <int kWidth>
   __device__ void MultiplyWholeSlot(uint32_t mine, float (&acc)[kWidth / 2]) const {
@@ -277,12 +215,12 @@ class RingConsumer {
     }
   }
 
-  // Unit `unit` of the slot, of this warp's slab in a quad.
-  __device__ void Unpack(int quad, int unit, uint32_t (&a)[kUnitSteps][4]) const {
+  // Unit `unit` of the slot, of this warp's slab.
+  __device__ void Unpack(int unit, uint32_t (&a)[kUnitSteps][4]) const {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const int thread = static_cast<int>(threadIdx.x) % kWarp;
-    const uint32_t slab = slot_ + ((warp / 4 * S::kQuads + quad) * 4 + warp % 4) * L::kSlabBytes;
-    if (fp4_) {
+    const uint32_t slab = slot_ + warp * L::kSlabBytes;
+    if (this->fp4()) {
       Fp4Lane lane;
       lane.LoadShared(slab + unit * kFp4UnitBytes, thread);
       lane.Unpack(a);
@@ -293,27 +231,8 @@ class RingConsumer {
     }
   }
 
-  __device__ void WaitNext() {
-    WaitBarrier(next_.Full(), next_.parity);
-    slot_ = slots_ + next_.slot * L::kSlotBytes;
-    next_.Advance();
-    ++held_;
-  }
-  __device__ void FreeHeld() {
-    for (; held_ > 0; --held_) {
-      if (threadIdx.x % kWarp < kFreeingLanes) Arrive(oldest_.Empty());
-      oldest_.Advance();
-    }
-  }
-
-  const Op& op_;
-  const RingWork& work_;
-  uint32_t slots_;
-  float* sums_;
-  RingPlace<S::kStages> next_, oldest_;
+  SlotReader<S, L> ring_;
   uint32_t slot_ = 0;
-  int held_ = 0;
-  bool fp4_ = false;
 };
 
 // What a kernel with such tiles is made of.

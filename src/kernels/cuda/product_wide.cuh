@@ -51,76 +51,18 @@ struct WideLayout {
 
 // A warpgroup that multiplies.
 template <typename Op, typename S>
-class WideConsumer {
+class WideConsumer : public TileConsumer<WideConsumer<Op, S>, Op, S> {
  public:
+  using Base = TileConsumer<WideConsumer, Op, S>;
   using L = WideLayout<S>;
   __device__ WideConsumer(const Op& op, const RingWork& work, uint32_t slots,
                           RingPlace<S::kStages> place, float* sums)
-      : op_(op), work_(work), slots_(slots), sums_(sums), next_(place), oldest_(place) {}
-
-  __device__ void Run() {
-    work_.ForTiles(op_, [&](const typename Op::Item& item) {
-      const int columns = op_.Columns(item);
-      fp4_ = op_.FormatOf(item) == WeightFormat::kFp4;
-      Choose(item, columns, typename S::Widths());
-    });
-  }
-
- private:
-  template <int kWidth>
-  struct Sums {
-    float value[S::kQuads][kWidth / 2];
-  };
-
-  template <int... kWidths>
-  __device__ void Choose(const typename Op::Item& item, int columns,
-                         std::integer_sequence<int, kWidths...>) {
-    bool done = false;
-    ((done = done || (columns <= kWidths && Tile<kWidths>(item))), ...);
-  }
+      : Base(op, work, sums), ring_(slots, place) {}
 
   template <int kWidth>
-  __device__ bool Tile(const typename Op::Item& item) {
-    Sums<kWidth> acc = {};
-    if constexpr (Op::kSplits) {
-      Sums<kWidth> sums = {};
-#pragma unroll 1
-      for (int rank = work_.Rank(); rank < work_.LastRank(); ++rank) {
-        Multiply<kWidth>(work_.Begin(rank + 1) - work_.Begin(rank), &acc);
-        Add<kWidth>(rank == work_.Rank(), &acc, &sums);
-      }
-      Store<kWidth>(item, sums);
-    } else {
-      Multiply<kWidth>(work_.units, &acc);
-      Store<kWidth>(item, acc);
-    }
-    return true;
-  }
-
-  // Takes the sums of a rank, and leaves zeros.
-  template <int kWidth>
-  __device__ static void Add(bool first, Sums<kWidth>* acc, Sums<kWidth>* sums) {
-#pragma unroll
-    for (int q = 0; q < S::kQuads; ++q) {
-#pragma unroll
-      for (int i = 0; i < kWidth / 2; ++i) {
-        float& rank = acc->value[q][i];
-        sums->value[q][i] = first ? rank : sums->value[q][i] + rank;
-        rank = 0;
-      }
-    }
-  }
-  template <int kWidth>
-  __device__ void Store(const typename Op::Item& item, const Sums<kWidth>& sums) {
-    StoreTile<Op, RingTile<S, kWidth>>(op_, item, sums.value, kUnitsFactor, sums_, work_.Rank(),
-                                       work_.cluster);
-  }
-
-  // acc += the products of the next units.
-  template <int kWidth>
-  __device__ void Multiply(int units, Sums<kWidth>* acc) {
+  __device__ void Multiply(int units, TileSums<S, kWidth>* acc) {
     if constexpr (S::kFlows) {
-      if (fp4_) {
+      if (this->fp4()) {
         Flow<kWidth, Fp4Lane>(units, acc->value[0]);
       } else {
         Flow<kWidth, Fp8Lane>(units, acc->value[0]);
@@ -130,6 +72,7 @@ class WideConsumer {
     }
   }
 
+ private:
   // The codes of a unit are turned while the products of the one before run.
   template <int kWidth, typename Lane>
   __device__ void Flow(int units, float (&acc)[kWidth / 2]) {
@@ -141,44 +84,44 @@ class WideConsumer {
       FlowUnit<kWidth, Lane>(true, a[1], acc);
     }
     WaitProducts<0>();
-    Free();
+    ring_.FreeBehindProducts();
   }
   // behind: the slot before is not free yet.
   template <int kWidth, typename Lane>
   __device__ void FlowUnit(bool behind, uint32_t (&a)[kUnitSteps][4], float (&acc)[kWidth / 2]) {
-    WaitNext();
+    slot_ = ring_.Wait();
     Turn<Lane>(0, a);
     Begin<kWidth>(a, acc);
     WaitProducts<1>();
-    if (behind) Free();
+    if (behind) ring_.FreeBehindProducts();
   }
 
   // Two units of a quad, or one of two quads, at a time: while the products of the first run, the
   // codes of the second are turned. They end together: other warpgroups multiply meanwhile.
   template <int kWidth>
-  __device__ void MultiplyTogether(int units, Sums<kWidth>* acc) {
+  __device__ void MultiplyTogether(int units, TileSums<S, kWidth>* acc) {
     static_assert(S::kQuads <= 2);
     constexpr int kAtOnce = S::kQuads == 2 ? 1 : 2;
 #pragma unroll 1
     for (int unit = 0; unit < units; unit += kAtOnce) {
       uint32_t a[2][kUnitSteps][4];
       const bool two = kAtOnce == 2 && unit + 1 < units;
-      WaitNext();
+      slot_ = ring_.Wait();
       Step<kWidth>(0, a[0], acc->value[0]);
       if (S::kQuads == 2) {
         Step<kWidth>(1, a[1], acc->value[S::kQuads - 1]);
       } else if (two) {
-        WaitNext();
+        slot_ = ring_.Wait();
         Step<kWidth>(0, a[1], acc->value[0]);
       }
       WaitProducts<0>();
-      Free();
-      if (two) Free();
+      ring_.FreeBehindProducts();
+      if (two) ring_.FreeBehindProducts();
     }
   }
   template <int kWidth>
   __device__ void Step(int quad, uint32_t (&a)[kUnitSteps][4], float (&acc)[kWidth / 2]) {
-    if (fp4_) {
+    if (this->fp4()) {
       Turn<Fp4Lane>(quad, a);
     } else {
       Turn<Fp8Lane>(quad, a);
@@ -205,26 +148,9 @@ class WideConsumer {
     lane.Unpack(a);
   }
 
-  __device__ void WaitNext() {
-    WaitBarrier(next_.Full(), next_.parity);
-    slot_ = slots_ + next_.slot * L::kSlotBytes;
-    next_.Advance();
-  }
-  // The oldest slot.
-  __device__ void Free() {
-    __syncwarp();
-    ArriveWhere(oldest_.Empty(), lane_ < kFreeingLanes);
-    oldest_.Advance();
-  }
-
-  const Op& op_;
-  const RingWork& work_;
-  uint32_t slots_;
-  float* sums_;
-  RingPlace<S::kStages> next_, oldest_;
+  SlotReader<S, L> ring_;
   const int lane_ = static_cast<int>(threadIdx.x) % kWarp, warp_ = WarpOfBlock();
   uint32_t slot_ = 0;
-  bool fp4_ = false;
 };
 
 // What a kernel with such tiles is made of.
