@@ -1,16 +1,19 @@
 // Matrix products of the CUDA backend at the released shapes: time, bytes of packed weights a
 // second and their share of what a copy moves in the same run. Weights are random bits made on the
-// device; calls walk over more of them than the cache holds.
+// device; calls walk over more of them than the cache holds. With `repeat` it calls them some
+// thousand times instead, and counts the calls whose bits differ from the first one's.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/cuda/bench_units.cuh"
-#include "kernels/cuda/launch.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/product_launch.cuh"
+#include "kernels/cuda/row_jobs.h"
 
 namespace thalweg::kernels::cuda {
 namespace {
@@ -138,40 +141,65 @@ std::vector<int32_t> Choose(int64_t rows, int64_t spread, uint32_t seed) {
   return out;
 }
 
+// Calls of experts over kLayers tables and some choices, the i-th call of kind i % kKinds.
+class ExpertCalls {
+ public:
+  static constexpr int kKinds = 8;
+  static_assert(kKinds % kLayers == 0);
+
+  ExpertCalls(const Stream& stream, const Layers& layers, int64_t rows, int64_t spread)
+      : stream_(stream), layers_(layers), rows_(rows) {
+    for (uint32_t i = 0; i < kKinds; ++i) {
+      const std::vector<int32_t> host = Choose(rows, spread, i);
+      std::vector<bool> seen(kExperts);
+      for (const int32_t e : host) seen[static_cast<size_t>(e)] = true;
+      for (const bool s : seen) touched_ += s ? 1.0 / kKinds : 0;
+      chosen_.push_back(static_cast<int32_t*>(Allocate(rows * kTopk * 4)));
+      Check(cudaMemcpy(chosen_.back(), host.data(), host.size() * 4, cudaMemcpyHostToDevice));
+    }
+    const std::vector<float> ones(static_cast<size_t>(rows * kTopk), 0.25f);
+    weights_ = static_cast<float*>(Allocate(rows * kTopk * 4));
+    Check(cudaMemcpy(weights_, ones.data(), ones.size() * 4, cudaMemcpyHostToDevice));
+    x_ = RandomRows(rows * kHidden);
+    out_ = RandomRows(rows * kHidden);
+  }
+  ~ExpertCalls() {
+    for (int32_t* list : chosen_) Check(cudaFree(list));
+    Check(cudaFree(x_));
+    Check(cudaFree(out_));
+    Check(cudaFree(weights_));
+  }
+  ExpertCalls(const ExpertCalls&) = delete;
+  ExpertCalls& operator=(const ExpertCalls&) = delete;
+
+  void operator()(int i) const {
+    const auto at = static_cast<size_t>(i % kLayers);
+    bench_ops->experts({stream_, rows_, kHidden, kInner, kTopk, x_,
+                        chosen_[static_cast<size_t>(i % kKinds)], weights_, layers_.experts[at],
+                        layers_.shared[at], 10.0f, RowFormat::kFp8E8M0, out_});
+  }
+  double touched() const { return touched_; }
+  const BF16* out() const { return out_; }
+
+ private:
+  const Stream& stream_;
+  const Layers& layers_;
+  int64_t rows_;
+  double touched_ = 0;  // experts a call, on average
+  std::vector<int32_t*> chosen_;
+  float* weights_ = nullptr;
+  BF16 *x_ = nullptr, *out_ = nullptr;
+};
+
 void BenchExperts(const Stream& stream, const Layers& layers, int64_t rows, int64_t spread,
                   const char* name, double ceiling) {
-  constexpr int kChoices = 8;
-  const int calls = rows > 512 ? 8 : 32;
-  std::vector<int32_t*> chosen;
-  double touched = 0;
-  for (uint32_t i = 0; i < kChoices; ++i) {
-    const std::vector<int32_t> host = Choose(rows, spread, i);
-    std::vector<bool> seen(kExperts);
-    for (const int32_t e : host) seen[static_cast<size_t>(e)] = true;
-    for (const bool s : seen) touched += s ? 1.0 / kChoices : 0;
-    chosen.push_back(static_cast<int32_t*>(Allocate(rows * kTopk * 4)));
-    Check(cudaMemcpy(chosen.back(), host.data(), host.size() * 4, cudaMemcpyHostToDevice));
-  }
-  const BF16* x = RandomRows(rows * kHidden);
-  BF16* out = RandomRows(rows * kHidden);
-  const std::vector<float> ones(static_cast<size_t>(rows * kTopk), 0.25f);
-  auto* weights = static_cast<float*>(Allocate(rows * kTopk * 4));
-  Check(cudaMemcpy(weights, ones.data(), ones.size() * 4, cudaMemcpyHostToDevice));
-  const double us = Time(stream, calls, [&](int i) {
-    const auto at = static_cast<size_t>(i % kLayers);
-    bench_ops->experts({stream, rows, kHidden, kInner, kTopk, x,
-                        chosen[static_cast<size_t>(i % kChoices)], weights, layers.experts[at],
-                        layers.shared[at], 10.0f, RowFormat::kFp8E8M0, out});
-  });
-  const double bytes = touched * static_cast<double>(BytesOf(layers.experts[0][0])) +
+  const ExpertCalls calls(stream, layers, rows, spread);
+  const double us = Time(stream, rows > 512 ? 8 : 32, [&](int i) { calls(i); });
+  const double bytes = calls.touched() * static_cast<double>(BytesOf(layers.experts[0][0])) +
                        static_cast<double>(BytesOf(layers.shared[0]));
   const double flops = static_cast<double>(rows * (kTopk + 1)) * 6.0 * kHidden * kInner;
-  Print(std::string(name) + ", " + std::to_string(static_cast<int>(touched + 0.5)) + " experts",
-        rows, us, bytes, flops, ceiling);
-  for (int32_t* list : chosen) Check(cudaFree(list));
-  Check(cudaFree(const_cast<BF16*>(x)));
-  Check(cudaFree(out));
-  Check(cudaFree(weights));
+  const auto touched = std::to_string(static_cast<int>(calls.touched() + 0.5));
+  Print(std::string(name) + ", " + touched + " experts", rows, us, bytes, flops, ceiling);
 }
 
 struct Dense {
@@ -185,36 +213,137 @@ constexpr Dense kDense[] = {{"wq_a + wkv, fp8", WeightFormat::kFp8, 5120, 1792, 
                             {"wo_b, fp8", WeightFormat::kFp8, 8192, 5120, 1},
                             {"head, bf16", WeightFormat::kBF16, 5120, 129280, 1}};
 
-void BenchDense(const Stream& stream, const Dense& d, double ceiling) {
-  const int64_t bytes = d.in * d.out * (d.format == WeightFormat::kBF16 ? 2 : 1);
-  const auto copies = static_cast<int>(std::max<int64_t>(1, (int64_t{400} << 20) / bytes));
-  std::vector<Matrix> matrices;
-  for (int i = 0; i < copies; ++i) {
-    const Inputs inputs = d.groups > 1 ? Inputs::kPlain : Inputs::kQuantised;
-    matrices.push_back(RandomMatrix(d.format, d.out, d.in, inputs));
+int64_t BytesOf(const Dense& d) {
+  return d.in * d.out * (d.format == WeightFormat::kBF16 ? 2 : 1);
+}
+
+// Matrices of one shape, more than the cache holds.
+class DenseWeights {
+ public:
+  explicit DenseWeights(const Dense& d) : dense(d) {
+    const int64_t copies = std::max<int64_t>(1, (int64_t{400} << 20) / BytesOf(d));
+    for (int64_t i = 0; i < copies; ++i) {
+      const Inputs inputs = d.groups > 1 ? Inputs::kPlain : Inputs::kQuantised;
+      matrices_.push_back(RandomMatrix(d.format, d.out, d.in, inputs));
+    }
+    Check(cudaDeviceSynchronize());
   }
-  for (const int64_t rows : {1, 8, 16, 32, 64, 256, 2048}) {
-    if (d.format == WeightFormat::kBF16 && rows > 256) continue;
-    const BF16* x = RandomRows(rows * d.in * d.groups);
-    BF16* out = RandomRows(rows * d.out);
-    const double us = Time(stream, std::max(copies, 8), [&](int i) {
-      const Matrix& w = matrices[static_cast<size_t>(i % copies)];
-      const Projection projection{w, out, nullptr};
-      if (d.groups > 1) {
-        bench_ops->grouped_linear(
-            {stream, rows, d.groups, d.in, d.out / d.groups, x, w, RowFormat::kFp8E8M0, out});
-      } else {
-        bench_ops->linear({stream, rows, d.in, x, {&projection, 1}});
-      }
-    });
-    Print(d.name, rows, us, static_cast<double>(bytes),
-          2.0 * static_cast<double>(rows * d.in * d.out), ceiling);
-    Check(cudaFree(const_cast<BF16*>(x)));
+  ~DenseWeights() {
+    for (const Matrix& m : matrices_) {
+      Check(cudaFree(const_cast<void*>(m.packed != nullptr ? m.packed : m.data)));
+    }
+  }
+  DenseWeights(const DenseWeights&) = delete;
+  DenseWeights& operator=(const DenseWeights&) = delete;
+
+  int count() const { return static_cast<int>(matrices_.size()); }
+  void Multiply(const Stream& stream, int i, int64_t rows, const BF16* x, BF16* out) const {
+    const Matrix& w = matrices_[static_cast<size_t>(i % count())];
+    const Projection projection{w, out, nullptr};
+    if (dense.groups > 1) {
+      bench_ops->grouped_linear({stream, rows, dense.groups, dense.in, dense.out / dense.groups, x,
+                                 w, RowFormat::kFp8E8M0, out});
+    } else {
+      bench_ops->linear({stream, rows, dense.in, x, {&projection, 1}});
+    }
+  }
+
+  const Dense& dense;
+
+ private:
+  std::vector<Matrix> matrices_;
+};
+
+// Calls run(rows, x, out) for each number of rows, with random rows.
+void ForDenseRows(const Dense& d, std::span<const int64_t> counts, int64_t most,
+                  const std::function<void(int64_t, const BF16*, BF16*)>& run) {
+  for (const int64_t rows : counts) {
+    if (rows > most) continue;
+    BF16 *x = RandomRows(rows * d.in * d.groups), *out = RandomRows(rows * d.out);
+    run(rows, x, out);
+    Check(cudaFree(x));
     Check(cudaFree(out));
   }
-  for (const Matrix& m : matrices) {
-    Check(cudaFree(const_cast<void*>(m.packed != nullptr ? m.packed : m.data)));
+}
+
+void BenchDense(const Stream& stream, const Dense& d, double ceiling) {
+  constexpr int64_t kRows[] = {1, 8, 16, 32, 64, 256, 2048};
+  const DenseWeights weights(d);
+  const int64_t most = d.format == WeightFormat::kBF16 ? 256 : 2048;
+  ForDenseRows(d, kRows, most, [&](int64_t rows, const BF16* x, BF16* out) {
+    const double us = Time(stream, std::max(weights.count(), 8),
+                           [&](int i) { weights.Multiply(stream, i, rows, x, out); });
+    Print(d.name, rows, us, static_cast<double>(BytesOf(d)),
+          2.0 * static_cast<double>(rows * d.in * d.out), ceiling);
+  });
+}
+
+// A sum of a call's outputs, each of whose bits counts, behind the call on the queue. Starts early,
+// as a step's kernels do, so that calls still overlap.
+__global__ void SumKernel(const uint16_t* out, int64_t n, unsigned long long* sum) {
+  WaitForEarlier();
+  unsigned long long mine = 0;
+  const int64_t stride = static_cast<int64_t>(gridDim.x) * blockDim.x;
+  for (int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n;
+       i += stride) {
+    const uint64_t value = static_cast<uint64_t>(i) << 16 | out[i];
+    mine += static_cast<uint64_t>(Mixed(value, 1)) << 32 | Mixed(value, 2);
   }
+  atomicAdd(sum, mine);
+}
+
+// Whether `calls` calls, the i-th of kind i % kinds, give the sums of the first of their kind.
+void Repeat(const Stream& stream, const char* name, int64_t rows, int calls, int kinds,
+            const BF16* out, int64_t count, const std::function<void(int)>& call) {
+  Queue& queue = QueueOf(stream);
+  auto* sums = Make<unsigned long long>(calls);
+  Check(cudaDeviceSynchronize());
+  for (int i = 0; i < calls; ++i) {
+    call(i);
+    queue.LaunchHeld();
+    LaunchEarly(&queue, SumKernel, dim3(Count(MultiprocessorCount())), 512, 0,
+                reinterpret_cast<const uint16_t*>(out), count, sums + i);
+  }
+  Check(queue.Synchronize());
+  std::vector<unsigned long long> host(static_cast<size_t>(calls));
+  Check(cudaMemcpy(host.data(), sums, host.size() * 8, cudaMemcpyDeviceToHost));
+  int differ = 0;
+  for (size_t i = 0; i < host.size(); ++i) differ += host[i] != host[i % static_cast<size_t>(kinds)];
+  std::printf("| %s | %lld | %d | %d | %016llx |\n", name, static_cast<long long>(rows), calls,
+              differ, host[0]);
+  std::fflush(stdout);
+  Check(cudaFree(sums));
+}
+
+void RepeatExperts(const Stream& stream) {
+  const Layers layers = MakeLayers();
+  for (const int64_t rows : {1, 3, 8, 64, 128, 256, 512, 1024, 4096}) {
+    const ExpertCalls calls(stream, layers, rows, 0);
+    Repeat(stream, "experts", rows, rows > 512 ? 200 : 800, ExpertCalls::kKinds, calls.out(),
+           rows * kHidden, [&](int i) { calls(i); });
+  }
+  Free(layers);
+}
+
+void RepeatDense(const Stream& stream, const Dense& d) {
+  constexpr int64_t kRows[] = {1, 5, 8, 13, 16, 32, 64, 100, 256, 2048};
+  const bool head = d.format == WeightFormat::kBF16;
+  const DenseWeights weights(d);
+  ForDenseRows(d, kRows, head ? 256 : 2048, [&](int64_t rows, const BF16* x, BF16* out) {
+    const int calls = head ? 100 : rows > 256 ? 300 : 2000;
+    Repeat(stream, d.name, rows, calls, weights.count(), out, rows * d.out,
+           [&](int i) { weights.Multiply(stream, i, rows, x, out); });
+  });
+}
+
+// The same calls again and again: every one has to have the bits of the first. The sums tell
+// builds apart.
+void BenchRepeats() {
+  const Stream stream{.team = nullptr, .device = CudaMemory().open_queue()};
+  std::printf("| product | rows | calls | differ | sum |\n|---|---|---|---|---|\n");
+  RepeatExperts(stream);
+  for (const Dense& d : kDense) RepeatDense(stream, d);
+  CudaMemory().close_queue(stream.device);
 }
 
 void Bench(bool experts, bool dense) {
@@ -244,16 +373,21 @@ void Bench(bool experts, bool dense) {
 }  // namespace thalweg::kernels::cuda
 
 int main(int argc, char** argv) {
+  using namespace thalweg::kernels;
+  using namespace thalweg::kernels::cuda;
   const std::string which = argc > 1 ? argv[1] : "all";
-  if (!thalweg::kernels::cuda::DeviceStatus().ok()) {
-    std::fprintf(stderr, "%s\n", thalweg::kernels::cuda::DeviceStatus().message().c_str());
+  if (!DeviceStatus().ok()) {
+    std::fprintf(stderr, "%s\n", DeviceStatus().message().c_str());
     return 1;
   }
-  using namespace thalweg::kernels;
   for (const Numerics numerics : {Numerics::kExact, Numerics::kFast}) {
-    cuda::bench_ops = &cuda::CudaOps(numerics);
+    bench_ops = &CudaOps(numerics);
     std::printf("%s numerics\n", numerics == Numerics::kFast ? "fast" : "exact");
-    cuda::Bench(which != "dense", which != "experts");
+    if (which == "repeat") {
+      BenchRepeats();
+    } else {
+      Bench(which != "dense", which != "experts");
+    }
   }
   return 0;
 }
