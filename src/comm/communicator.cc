@@ -54,6 +54,16 @@ Status Communicator::Finish(Ticket ticket, std::optional<Milliseconds> patience)
   return status;
 }
 
+Status Communicator::Enqueue(const Movement& /*movement*/, void* /*queue*/) {
+  return base::Unsupported("this group has no queue");
+}
+
+Status Communicator::Join(void* /*queue*/) { return base::Unsupported("this group has no queue"); }
+
+Status Communicator::Await(const std::function<bool()>& /*done*/) {
+  return base::Unsupported("this group has no queue");
+}
+
 int Communicator::TakeSlot() {
   const auto free = std::find(taken_.begin(), taken_.end(), false);
   TW_CHECK(free != taken_.end());

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -85,6 +86,20 @@ class Communicator {
   // The same in two parts, with work between them. At most kMostPending at a time.
   Result<Ticket> Begin(const Movement& movement);
   Status Finish(Ticket ticket, std::optional<Milliseconds> patience = std::nullopt);
+
+  // Of bodies that move device memory in the order of a device's own queue (NCCL): movements that
+  // the host does not wait for. All ranks queue the same ones in the same order.
+  virtual bool queues() const { return false; }
+  // Begins the movement behind all that is on `queue`, a handle of the device, and beside what
+  // comes there next, up to Join. One at a time. Both may be recorded in a graph, by all ranks or
+  // by none. No messages of a rank to itself. An error is one of this device.
+  virtual Status Enqueue(const Movement& movement, void* queue);
+  virtual Status Join(void* queue);
+  // Returns when done() says that what was queued is done; or when it will not be, with the error
+  // that says why: then DropQueued, as soon as no graph holds what was queued.
+  virtual Status Await(const std::function<bool()>& done);
+  // Ends what is queued, wherever it is; nothing can be queued any more.
+  virtual void DropQueued() {}
 
   // Tells the others that this rank gives up; their next operation returns an error with this
   // reason, and so does this rank's. Called by the thread that calls operations.

@@ -153,6 +153,144 @@ TEST(Nccl, AFailureIsHeardWithItsReason) {
   });
 }
 
+// What ranks queue, on a stream of theirs: once eagerly, then recorded, and the recording run
+// often.
+class QueuedMoves {
+ public:
+  QueuedMoves(Communicator& gpu, size_t bytes)
+      : gpu_(gpu), bytes_(bytes), in_(bytes * static_cast<size_t>(gpu.size())) {
+    cudaSetDevice(gpu.rank());
+    cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking);
+    for (int r = 0; r < gpu.size(); ++r)
+      out_.push_back(
+          std::make_unique<DeviceBytes>(MessageOf(gpu.rank(), r, static_cast<int64_t>(bytes))));
+  }
+  QueuedMoves(const QueuedMoves&) = delete;
+  QueuedMoves& operator=(const QueuedMoves&) = delete;
+  ~QueuedMoves() {
+    Forget();
+    cudaStreamDestroy(stream_);
+  }
+
+  Status Queue(int count) {
+    std::vector<Outgoing> out;
+    std::vector<Incoming> in;
+    for (int r = 0; r < gpu_.size(); ++r) {
+      if (r == gpu_.rank()) continue;
+      out.push_back({r, out_[static_cast<size_t>(r)]->span()});
+      in.push_back({r, in_.span().subspan(static_cast<size_t>(r) * bytes_, bytes_)});
+    }
+    for (int i = 0; i < count; ++i) {
+      TW_TRY(gpu_.Enqueue({Operation::kAllToAll, out, in}, stream_));
+      TW_TRY(gpu_.Join(stream_));
+    }
+    return {};
+  }
+  void Record(int count) {
+    cudaGraph_t graph = nullptr;
+    EXPECT_EQ(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeRelaxed), cudaSuccess);
+    EXPECT_TRUE(Queue(count).ok());
+    EXPECT_EQ(cudaStreamEndCapture(stream_, &graph), cudaSuccess);
+    EXPECT_EQ(cudaGraphInstantiate(&graph_, graph, 0), cudaSuccess);
+    cudaGraphDestroy(graph);
+  }
+  void Replay() { EXPECT_EQ(cudaGraphLaunch(graph_, stream_), cudaSuccess); }
+  void Forget() {
+    if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    graph_ = nullptr;
+  }
+  Status Await() {
+    return gpu_.Await([&] { return cudaStreamQuery(stream_) != cudaErrorNotReady; });
+  }
+  void Clear() { cudaMemset(in_.span().data(), 0, in_.span().size()); }
+  bool RightBytes() const {
+    const std::vector<std::byte> came = in_.Read();
+    for (int r = 0; r < gpu_.size(); ++r) {
+      if (r == gpu_.rank()) continue;
+      const auto expected = MessageOf(r, gpu_.rank(), static_cast<int64_t>(bytes_));
+      if (!std::equal(expected.begin(), expected.end(),
+                      came.begin() + r * static_cast<int64_t>(bytes_)))
+        return false;
+    }
+    return true;
+  }
+
+ private:
+  Communicator& gpu_;
+  size_t bytes_;
+  std::vector<std::unique_ptr<DeviceBytes>> out_;
+  DeviceBytes in_;
+  cudaStream_t stream_ = nullptr;
+  cudaGraphExec_t graph_ = nullptr;
+};
+
+TEST(Nccl, WhatIsQueuedArrivesRecordedOrNot) {
+  if (GpuCount() < 1) GTEST_SKIP() << "no GPU";
+  for (int ranks = 1; ranks <= std::min(GpuCount(), 8); ++ranks)
+    OnGpus(ranks, [](Communicator& control, Communicator& gpu) {
+      if (!gpu.queues()) return;  // this NCCL splits no groups
+      for (const size_t bytes : {size_t{48}, size_t{4} << 10, size_t{3} << 20}) {
+        QueuedMoves moves(gpu, bytes);
+        ASSERT_TRUE(moves.Queue(3).ok());
+        ASSERT_TRUE(moves.Await().ok());
+        EXPECT_TRUE(moves.RightBytes());
+        moves.Record(24);
+        for (int i = 0; i < 5; ++i) {
+          moves.Clear();
+          ASSERT_TRUE(control.Barrier().ok());
+          moves.Replay();
+          ASSERT_TRUE(moves.Await().ok());
+          EXPECT_TRUE(moves.RightBytes());
+        }
+        // Of the other kind behind recordings.
+        const DeviceBytes mine(MessageOf(gpu.rank(), 0, 100));
+        const DeviceBytes all(100 * static_cast<size_t>(gpu.size()));
+        ASSERT_TRUE(gpu.AllGather(mine.span(), all.span()).ok());
+        ASSERT_TRUE(control.Barrier().ok());
+      }
+    });
+}
+
+// A rank that fails while a recording of the other waits for it: that one hears of it in moments,
+// its device is free again, and it ends.
+void ExpectToldOfLoss(bool recorded) {
+  RunRanks(2, [&](Communicator& control) {
+    auto gpu = MakeNcclRank(&control, control.rank());
+    ASSERT_TRUE(gpu.ok()) << gpu.status().ToString();
+    QueuedMoves moves(**gpu, 1 << 20);
+    ASSERT_TRUE(moves.Queue(1).ok());
+    ASSERT_TRUE(moves.Await().ok());
+    if (recorded) moves.Record(4);
+    ASSERT_TRUE(control.Barrier().ok());
+    if (control.rank() == 1) return control.Fail(base::ResourceExhausted("no memory"));
+    if (recorded) {
+      moves.Replay();
+    } else {
+      ASSERT_TRUE(moves.Queue(4).ok());
+    }
+    const auto began = Clock::now();
+    const Status status = moves.Await();
+    EXPECT_NE(status.message().find("rank 1 failed: resource exhausted: no memory"),
+              std::string::npos)
+        << status.ToString();
+    moves.Forget();
+    (*gpu)->DropQueued();
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    EXPECT_LT(Clock::now() - began, Milliseconds(8000));
+    EXPECT_FALSE(moves.Queue(1).ok());
+  });
+}
+
+TEST(Nccl, ALossEndsWhatIsQueued) {
+  if (GpuCount() < 2) GTEST_SKIP() << "one GPU";
+  ExpectToldOfLoss(false);
+}
+
+TEST(Nccl, ALossEndsWhatIsRecorded) {
+  if (GpuCount() < 2) GTEST_SKIP() << "one GPU";
+  ExpectToldOfLoss(true);
+}
+
 // Seconds of one all-to-all in which each of two GPUs sends the other so many bytes.
 double SecondsOf(Communicator& control, Communicator& gpu, int64_t size, int rounds) {
   const DeviceBytes out(2 * static_cast<size_t>(size)), in(2 * static_cast<size_t>(size));
