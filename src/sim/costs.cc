@@ -18,10 +18,17 @@ double Line(double x0, double y0, double x1, double y1, double x) {
   return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
 }
 
+// Not of every machine known.
+Result<double> ReadSpread(const JsonFields& fields) {
+  if (!fields.Has("spread")) return 0.0;
+  return fields.Real("spread", 0, kMostSpread);
+}
+
 Result<DecodeCosts> ReadDecode(const Json& json) {
-  TW_ASSIGN(const JsonFields fields, JsonFields::Open(json, "decode", {"layers", "ops"}));
+  TW_ASSIGN(const JsonFields fields, JsonFields::Open(json, "decode", {"layers", "spread", "ops"}));
   DecodeCosts costs;
   TW_ASSIGN(costs.layers, fields.Integer("layers", 1, kMostLayers));
+  TW_ASSIGN(costs.spread, ReadSpread(fields));
   TW_ASSIGN(const Json* ops, fields.Member("ops"));
   if (!ops->is_array() || ops->empty() || ops->size() > kMostOps)
     return base::InvalidArgument("decode.ops must be a list of ops");
@@ -39,9 +46,11 @@ Result<DecodeCosts> ReadDecode(const Json& json) {
 }
 
 Result<ExpertCosts> ReadExperts(const Json& json, const char* path) {
-  TW_ASSIGN(const JsonFields fields, JsonFields::Open(json, path, {"fixed_us", "points"}));
+  TW_ASSIGN(const JsonFields fields,
+            JsonFields::Open(json, path, {"fixed_us", "spread", "points"}));
   ExpertCosts costs;
   TW_ASSIGN(costs.fixed_us, fields.Real("fixed_us", 0, kMostMicroseconds));
+  TW_ASSIGN(costs.spread, ReadSpread(fields));
   TW_ASSIGN(const auto rows, fields.Rows("points", 2, kMostMicroseconds, kMostPoints));
   std::vector<std::pair<double, double>> points;
   for (const auto& row : rows) points.emplace_back(row[0], row[1]);

@@ -50,12 +50,16 @@ class OpCost {
 struct DecodeCosts {
   int64_t layers = 0;            // with routed experts, in which ranks exchange rows
   std::vector<OpCost> ops = {};  // everything but routed experts, layers and head together
+  // Standard deviation of what a rank needs for a layer's ops from one step to the next, as a share
+  // of it: ranks wait for the slowest.
+  double spread = 0;
 };
 
 // A rank's experts in one layer: fixed_us, and for each that is touched its curve over its rows.
 struct ExpertCosts {
   double fixed_us = 0;
   Curve us_of_rows = Curve({{0, 0}});
+  double spread = 0;  // as of decode, of the same experts and rows
 };
 
 // A prompt's way through the layers that all of its rows take: a step of some rows costs fixed_us,

@@ -57,6 +57,17 @@ TEST(SimCosts, ExpertsOfPromptsMayBeApart) {
   EXPECT_EQ(costs->experts.fixed_us, 1);
 }
 
+TEST(SimCosts, SpreadsMayBeLeftOut) {
+  EXPECT_EQ(ParseCosts(kGood, "costs")->decode.spread, 0);
+  std::string text = kGood;
+  text.replace(text.find("\"fixed_us\": 1"), 13, R"("fixed_us": 1, "spread": 0.04)");
+  text.replace(text.find("\"layers\": 2, \"ops\""), 11, R"("layers": 2, "spread": 0.02)");
+  const auto costs = ParseCosts(text, "costs");
+  ASSERT_TRUE(costs.ok()) << costs.status().message();
+  EXPECT_EQ(costs->decode.spread, 0.02);
+  EXPECT_EQ(costs->experts.spread, 0.04);
+}
+
 void ExpectBad(std::string text, const std::string& from, const std::string& to,
                const std::string& part) {
   const size_t at = text.find(from);
@@ -74,6 +85,8 @@ TEST(SimCosts, WhatIsWrongIsNamed) {
   ExpectBad(kGood, "\"source\": \"by hand\",", "", "costs.source is missing");
   ExpectBad(kGood, "\"source\"", "\"surce\"", "unknown member \"surce\"");
   ExpectBad(kGood, "\"layers\": 2, \"ops\"", "\"layers\": 0, \"ops\"", "decode.layers");
+  ExpectBad(kGood, "\"layers\": 2, \"ops\"", "\"layers\": 2, \"spread\": -1, \"ops\"",
+            "decode.spread");
   ExpectBad(kGood, "[1, 100, 10]", "[1, 100]", "decode.ops[0].points");
   ExpectBad(kGood, "[1, 100, 10]", "[1, 100, -1]", "decode.ops[0].points");
   ExpectBad(kGood, "[1, 100, 10]", "[1, 100, 1e300]", "decode.ops[0].points");

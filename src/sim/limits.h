@@ -20,6 +20,7 @@ inline constexpr size_t kMostOps = 1024;
 inline constexpr size_t kMostFigures = 256;  // batches or prompts of one cluster
 inline constexpr size_t kMostNameBytes = 4096;
 inline constexpr double kMostMicroseconds = 1e12;  // of anything
+inline constexpr double kMostSpread = 10;          // of a time, over its mean
 inline constexpr double kMostGbPerSecond = 1e6;
 inline constexpr int64_t kDraws = 1 << 21;  // experts chosen for a figure, about: more layers and
                                             // samples are drawn where rows are few

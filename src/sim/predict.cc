@@ -8,6 +8,7 @@
 #include "parallel/limits.h"
 #include "sim/limits.h"
 #include "sim/routing.h"
+#include "sim/slowest.h"
 
 namespace thalweg::sim {
 namespace {
@@ -52,12 +53,14 @@ double ExpertTime(const ExpertCosts& costs, const RankTraffic& rank) {
 }
 
 LayerTime TimeOf(const Cluster& c, const ExpertCosts& costs, const LayerTraffic& traffic) {
-  double slowest = 0, sum = 0;
+  double sum = 0;
+  std::vector<Spread> ranks;
   for (const RankTraffic& rank : traffic.dispatch) {
     const double us = ExpertTime(costs, rank);
-    slowest = std::max(slowest, us);
+    ranks.push_back({us, us * costs.spread});
     sum += us;
   }
+  const double slowest = MeanOfLongest(ranks);
   const double mean = sum / static_cast<double>(traffic.dispatch.size());
   return {.experts_us = slowest,
           .link_us = ExchangeTime(c, traffic.dispatch) + ExchangeTime(c, traffic.combine),
@@ -115,9 +118,18 @@ void AddLayers(const Cluster& c, const LayerTime& layer, int64_t layers, double 
 }
 
 void Finish(double tokens, Prediction* out) {
-  out->step_us = out->dense_us + out->experts_us + out->link_us + out->other_us;
+  out->step_us = out->dense_us + out->experts_us + out->skew_us + out->link_us + out->other_us;
   out->tokens_per_s = tokens / out->step_us * 1e6;
   out->tokens_per_s_per_rank = out->tokens_per_s / static_cast<double>(out->ranks);
+}
+
+// Ranks wait for each other in every layer, before rows are exchanged: what that adds to the dense
+// ops of a step. They have equally much to do, but for what differs by chance.
+double SkewTime(const DecodeCosts& costs, int64_t ranks, double dense_us) {
+  const auto layers = static_cast<double>(costs.layers);
+  const double layer_us = dense_us / layers;
+  const std::vector<Spread> all(static_cast<size_t>(ranks), {layer_us, costs.spread * layer_us});
+  return layers * (MeanOfLongest(all) - layer_us);
 }
 
 Prediction PredictDecode(const Cluster& c, const Experts& experts, int64_t batch) {
@@ -128,6 +140,7 @@ Prediction PredictDecode(const Cluster& c, const Experts& experts, int64_t batch
     out.ops.emplace_back(op.op(), op.At(static_cast<double>(rows), load.context));
     out.dense_us += out.ops.back().second;
   }
+  out.skew_us = SkewTime(c.costs.decode, load.ranks, out.dense_us);
   const std::vector<int64_t> of_ranks(static_cast<size_t>(load.ranks), rows);
   AddLayers(c, experts.Layer(of_ranks), c.costs.decode.layers,
             static_cast<double>(rows * load.ranks), &out);

@@ -22,8 +22,9 @@ struct Prediction {
   // that of the slowest rank.
   double dense_us = 0;
   double experts_us = 0;
-  double link_us = 0;                                    // what overlap does not hide
-  double other_us = 0;                                   // drafting; a prompt's tail
+  double skew_us = 0;   // decode: the slowest rank's dense ops over what one rank needs for them
+  double link_us = 0;   // what overlap does not hide
+  double other_us = 0;  // drafting; a prompt's tail
   std::vector<std::pair<std::string, double>> ops = {};  // decode: of dense_us
   double tokens_per_s = 0;                               // of all ranks together
   double tokens_per_s_per_rank = 0;

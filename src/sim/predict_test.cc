@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <numbers>
+
 namespace thalweg::sim {
 namespace {
 
@@ -58,7 +61,8 @@ TEST(SimPredict, OneRankIsTheSumOfItsOps) {
 TEST(SimPredict, PartsAddUp) {
   for (const int64_t ranks : {1, 2, 3, 8, 16}) {
     for (const Prediction& p : PredictionsOf(SomeCluster(ranks))) {
-      EXPECT_NEAR(p.dense_us + p.experts_us + p.link_us + p.other_us, p.step_us, 1e-9 * p.step_us);
+      EXPECT_NEAR(p.dense_us + p.experts_us + p.skew_us + p.link_us + p.other_us, p.step_us,
+                  1e-9 * p.step_us);
       const double tokens = p.phase == "decode" ? static_cast<double>(ranks * p.batch)
                                                 : static_cast<double>(p.prompt);
       EXPECT_NEAR(p.tokens_per_s, tokens / p.step_us * 1e6, 1e-6 * p.tokens_per_s);
@@ -89,6 +93,22 @@ TEST(SimPredict, LinksOverlapAndNodes) {
   c = SomeCluster(8);
   c.overlap = 1;
   EXPECT_EQ(PredictionsOf(c)[2].link_us, 0);
+}
+
+TEST(SimPredict, RanksWaitForTheSlowest) {
+  Cluster c = SomeCluster(2);
+  const Prediction even = PredictionsOf(c)[1];
+  EXPECT_EQ(even.skew_us, 0);
+  c.costs.decode.spread = 0.1;
+  const Prediction uneven = PredictionsOf(c)[1];
+  EXPECT_NEAR(uneven.skew_us, 0.1 * uneven.dense_us / std::sqrt(std::numbers::pi), 1e-3);
+  EXPECT_EQ(uneven.experts_us, even.experts_us);
+  c.costs.experts.spread = 0.1;
+  EXPECT_GT(PredictionsOf(c)[1].experts_us, even.experts_us);
+  c.decode.ranks = 8;
+  EXPECT_GT(PredictionsOf(c)[1].skew_us, uneven.skew_us) << "the slowest of more";
+  c.decode.ranks = 1;
+  EXPECT_EQ(PredictionsOf(c)[1].skew_us, 0);
 }
 
 TEST(SimPredict, UnevenRoutingCostsAndReplicasHelp) {

@@ -15,16 +15,17 @@ using sim::Prediction;
 
 std::string Table(const std::vector<Prediction>& all) {
   std::string table = fmt::format(
-      "{:<8} {:>6} {:>6} {:>8} {:>11} {:>10} {:>10} {:>9} {:>9} {:>12} {:>10} {:>9} {:>6}\n",
-      "phase", "ranks", "batch", "prompt", "step ms", "dense", "experts", "links", "other", "tok/s",
-      "a rank", "a user", "imbal");
+      "{:<8} {:>6} {:>6} {:>8} {:>11} {:>10} {:>10} {:>8} {:>9} {:>9} {:>12} {:>10} {:>9} {:>6}\n",
+      "phase", "ranks", "batch", "prompt", "step ms", "dense", "experts", "skew", "links", "other",
+      "tok/s", "a rank", "a user", "imbal");
   for (const Prediction& p : all) {
     table += fmt::format(
-        "{:<8} {:>6} {:>6} {:>8} {:>11.3f} {:>10.3f} {:>10.3f} {:>9.3f} {:>9.3f} {:>12.0f} "
+        "{:<8} {:>6} {:>6} {:>8} {:>11.3f} {:>10.3f} {:>10.3f} {:>8.3f} {:>9.3f} {:>9.3f} "
+        "{:>12.0f} "
         "{:>10.1f} {:>9.1f} "
         "{:>6.2f}\n",
         p.phase, p.ranks, p.batch, p.prompt, p.step_us / 1e3, p.dense_us / 1e3, p.experts_us / 1e3,
-        p.link_us / 1e3, p.other_us / 1e3, p.tokens_per_s, p.tokens_per_s_per_rank,
+        p.skew_us / 1e3, p.link_us / 1e3, p.other_us / 1e3, p.tokens_per_s, p.tokens_per_s_per_rank,
         p.tokens_per_s_per_user, p.imbalance);
   }
   return table;
@@ -40,6 +41,7 @@ Json ToJson(const Prediction& p) {
           {"ms_per_step", p.step_us / 1e3},
           {"dense_ms", p.dense_us / 1e3},
           {"experts_ms", p.experts_us / 1e3},
+          {"skew_ms", p.skew_us / 1e3},
           {"link_ms", p.link_us / 1e3},
           {"other_ms", p.other_us / 1e3},
           {"tokens_per_s", p.tokens_per_s},
@@ -53,13 +55,13 @@ Json ToJson(const Prediction& p) {
 std::string Csv(const std::vector<Prediction>& all) {
   std::string csv =
       "phase,ranks,batch,prompt,ms_per_step,dense_ms,experts_ms,link_ms,other_ms,tokens_per_s,"
-      "tokens_per_s_per_rank,tokens_per_s_per_user,imbalance\n";
+      "tokens_per_s_per_rank,tokens_per_s_per_user,imbalance,skew_ms\n";
   for (const Prediction& p : all) {
-    csv +=
-        fmt::format("{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f}\n",
-                    p.phase, p.ranks, p.batch, p.prompt, p.step_us / 1e3, p.dense_us / 1e3,
-                    p.experts_us / 1e3, p.link_us / 1e3, p.other_us / 1e3, p.tokens_per_s,
-                    p.tokens_per_s_per_rank, p.tokens_per_s_per_user, p.imbalance);
+    csv += fmt::format(
+        "{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.4f},{:.6g}\n",
+        p.phase, p.ranks, p.batch, p.prompt, p.step_us / 1e3, p.dense_us / 1e3, p.experts_us / 1e3,
+        p.link_us / 1e3, p.other_us / 1e3, p.tokens_per_s, p.tokens_per_s_per_rank,
+        p.tokens_per_s_per_user, p.imbalance, p.skew_us / 1e3);
   }
   return csv;
 }
