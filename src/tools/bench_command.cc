@@ -265,8 +265,9 @@ std::vector<OptionRow> Rows() {
            "what thalweg simulate predicts for one rank and for --ranks, beside what steps take, "
            "for every --batch of a rank (ranks-decode)"});
   add(CountRow("repeats",
-               "runs of equal steps, of which the fastest of each step counts (ranks-decode)", "3",
-               1, 1000));
+               "rounds of costs and equal steps in turns, of which medians count; with "
+               "--rebalance-window runs, of which the fastest of each step counts (ranks-decode)",
+               "3", 1, 1000));
   add({.name = "only", .help = "one backend or cpu target (kernels)"});
   add({.name = "running",
        .help = "sequences that decode, one figure each (scheduler; default 64 to 1024)",

@@ -1,14 +1,24 @@
-// How benches take a time: the fastest of many samples, for other work only ever adds to one.
+// How benches take a time: the fastest of many samples, for other work only ever adds to one; or
+// the median, where a usual time is asked for.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace thalweg::tools::bench {
 
 inline double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// The median; of an even number the upper of the two in the middle. At least one value.
+inline double MiddleOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
 }
 
 // Seconds of work(round) for one sample of `rounds` rounds, beginning at *round, which moves on.

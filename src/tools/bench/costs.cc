@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "base/machine.h"
 #include "base/rng.h"
@@ -35,33 +36,96 @@ struct StepTimes {
   double experts_us = 0;              // of the layers that count
   double decoder_us = 0;              // of layers from the decoder's first on, and the head
   double touched = 0;                 // experts of those layers, added up
+  // By layer: us of all other ops, and of experts; how many were touched.
+  std::vector<double> layer_us = {}, experts_layer_us = {}, layer_touched = {};
 };
 
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+double MedianOf(const std::vector<StepTimes>& steps, const auto& of) {
+  std::vector<double> values;
+  for (const StepTimes& step : steps) values.push_back(of(step));
+  return MiddleOf(std::move(values));
 }
 
-// The least of some steps: other work on a machine only adds to a time.
-double LeastOf(const std::vector<StepTimes>& steps, const auto& of) {
-  double least = of(steps.front());
-  for (const StepTimes& step : steps) least = std::min(least, of(step));
-  return least;
+// How far values lie from each other, as a share of them: the normal deviation that the median
+// distance from their median belongs to, so that what was disturbed now and then does not count.
+double SpreadOf(const std::vector<double>& values) {
+  constexpr double kNormal = 1.4826;
+  const double middle = MiddleOf(values);
+  if (middle <= 0) return 0;
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - middle));
+  return kNormal * MiddleOf(std::move(distances)) / middle;
 }
+
+// Of a layer's ops from step to step, the mean of the layers.
+double LayerSpread(const std::vector<StepTimes>& steps) {
+  double sum = 0;
+  const size_t layers = steps.front().layer_us.size();
+  for (size_t layer = 0; layer < layers; ++layer) {
+    std::vector<double> us;
+    for (const StepTimes& step : steps) us.push_back(step.layer_us[layer]);
+    sum += SpreadOf(us);
+  }
+  return sum / static_cast<double>(std::max<size_t>(1, layers));
+}
+
+// Layers of decode steps by how many experts they touched, and how often: layers with as many rows
+// touch now more of them and now fewer, so that what an expert costs and what a row costs are told
+// apart.
+class ExpertLayers {
+ public:
+  void Add(const std::vector<StepTimes>& steps, double entries, double share) {
+    for (const StepTimes& step : steps)
+      for (size_t layer = 0; layer < step.layer_touched.size(); ++layer)
+        if (step.layer_touched[layer] > 0)
+          us_[{step.layer_touched[layer], entries}].push_back(step.experts_layer_us[layer] * share);
+  }
+
+  // By medians: of as many layers as a median needs, where there are such.
+  Json ToJson() const {
+    std::vector<ExpertSample> samples;
+    double spread = 0, all = 0, most = 1;
+    size_t needed = 1;
+    for (const auto& [size, us] : us_) needed = std::min(kLayers, std::max(needed, us.size()));
+    for (const auto& [size, us] : us_) {
+      if (us.size() < needed) continue;
+      const auto count = static_cast<double>(us.size());
+      samples.push_back({size.first, size.second, MiddleOf(us)});
+      spread += count * SpreadOf(us);
+      all += count;
+      most = std::max(most, size.second);
+    }
+    const ExpertFit fit = FitExperts(samples);
+    const auto line = [&](double rows) { return Json{rows, fit.each_us + fit.row_us * rows}; };
+    return {{"fixed_us", fit.fixed_us},
+            {"spread", spread / all},
+            {"points", Json::array({line(1), line(1 + most)})}};
+  }
+
+ private:
+  static constexpr size_t kLayers = 5;
+  std::map<std::pair<double, double>, std::vector<double>> us_;
+};
 
 StepTimes TimesOf(const OpTrace& trace, double seconds, int layers, int decoder) {
   StepTimes times;
   double in_ops = 0;
+  times.layer_us.resize(static_cast<size_t>(layers));
+  times.experts_layer_us.resize(static_cast<size_t>(layers));
   for (const auto& [key, s] : trace.seconds()) {
     const auto& [layer, op] = key;
     in_ops += s;
     if (op == "head" || layer >= decoder) times.decoder_us += s * 1e6;
-    const bool counted = op == kExperts && layer < layers;
+    const bool inside = layer >= 0 && layer < layers, counted = op == kExperts && inside;
     (counted ? times.experts_us : times.ops[op]) += s * 1e6;
+    if (inside)
+      (counted ? times.experts_layer_us : times.layer_us)[static_cast<size_t>(layer)] += s * 1e6;
   }
-  for (int layer = 0; layer < layers; ++layer)
-    times.touched += static_cast<double>(trace.experts_read(layer));
+  for (int layer = 0; layer < layers; ++layer) {
+    const auto read = static_cast<double>(trace.experts_read(layer));
+    times.touched += read;
+    times.layer_touched.push_back(read);
+  }
   times.between_us = std::max(0.0, seconds - in_ops) * 1e6;
   return times;
 }
@@ -73,19 +137,25 @@ struct ChunkSample {
   double us = 0;
 };
 
-class Measurement {
+}  // namespace
+
+class CostsMeasurement::Measurement {
  public:
-  Measurement(model::Model& model, OpTrace& trace, const CostsOptions& options)
+  Measurement(model::Model& model, OpTrace& trace, CostsOptions options)
       : model_(model),
         trace_(trace),
-        options_(options),
+        options_(std::move(options)),
         layers_(static_cast<int>(model.config().num_hidden_layers)),
         encoder_(model.config().DecoderBegin()) {}
 
-  Status Run() {
+  Status Steps() {
     for (const int64_t context : options_.contexts) {
       for (const int64_t batch : options_.batches) TW_TRY(Decode(batch, context));
     }
+    return {};
+  }
+
+  Status Prompts() {
     if (encoder_ == 0) return {};
     const int64_t far = *std::max_element(options_.contexts.begin(), options_.contexts.end());
     for (const int64_t rows : options_.chunks) {
@@ -96,15 +166,32 @@ class Measurement {
 
   Json ToJson() const {
     Json json = {{"format", "thalweg costs"}, {"version", 1}, {"source", options_.source}};
-    json["decode"] = {{"layers", layers_}, {"ops", Json::array()}};
-    for (const auto& [op, points] : ops_)
+    OpPoints ops;
+    ExpertLayers experts;
+    double spread = 0;
+    for (const auto& [size, samples] : samples_) {
+      const double share = AddStep(samples, size.first, size.second, &ops);
+      experts.Add(samples.steps,
+                  static_cast<double>(size.first * model_.config().num_experts_per_tok), share);
+      spread += LayerSpread(samples.steps) / static_cast<double>(samples_.size());
+    }
+    json["decode"] = {{"layers", layers_}, {"spread", spread}, {"ops", Json::array()}};
+    for (const auto& [op, points] : ops)
       json["decode"]["ops"].push_back({{"op", op}, {"points", points}});
-    json["experts"] = ExpertsJson(experts_);
-    if (encoder_ > 0) json["prefill"] = PrefillJson();
+    json["experts"] = experts.ToJson();
+    if (!chunks_.empty()) json["prefill"] = PrefillJson();
     return json;
   }
 
  private:
+  using OpPoints = std::map<std::string, std::vector<std::array<double, 3>>>;
+
+  // Of one number of rows and of cached tokens, all rounds.
+  struct StepSamples {
+    std::vector<StepTimes> steps;
+    std::vector<double> whole_us;
+  };
+
   std::vector<int32_t> Tokens(int64_t count, int64_t step) const {
     std::vector<int32_t> ids;
     const auto most = static_cast<uint32_t>(
@@ -138,25 +225,24 @@ class Measurement {
   }
 
   Status Decode(int64_t batch, int64_t context) {
+    if (options_.beside) TW_TRY(options_.beside(batch, context));
     std::vector<ScopedSequence> sequences;
     for (int64_t i = 0; i < batch; ++i) {
       TW_ASSIGN(const SequenceId id,
                 OpenFilled(model_, context, 2 * (kWarmSteps + options_.steps) + 1));
       sequences.push_back(ScopedSequence::Adopt(model_, id));
     }
-    std::vector<StepTimes> steps;
-    double whole_us = INFINITY;
+    StepSamples& samples = samples_[{batch, context}];
     for (int64_t step = 0; step < kWarmSteps + options_.steps; ++step) {
       TW_ASSIGN(StepTimes times, Time(Chunks(sequences, Tokens(batch, 2 * step)), layers_));
+      if (step >= kWarmSteps) samples.steps.push_back(std::move(times));
+      if (options_.steps_us) continue;
       TW_ASSIGN(const double us, WholeUs(Chunks(sequences, Tokens(batch, 2 * step + 1))));
-      if (step < kWarmSteps) continue;
-      steps.push_back(std::move(times));
-      whole_us = std::min(whole_us, us);
+      if (step >= kWarmSteps) samples.whole_us.push_back(us);
     }
-    if (options_.step_us) {
-      TW_ASSIGN(whole_us, options_.step_us(batch, context));
-    }
-    AddStep(steps, batch, context, whole_us);
+    if (!options_.steps_us) return {};
+    TW_ASSIGN(const std::vector<double> whole_us, options_.steps_us(batch, context));
+    samples.whole_us.insert(samples.whole_us.end(), whole_us.begin(), whole_us.end());
     return {};
   }
 
@@ -170,40 +256,36 @@ class Measurement {
     return chunks;
   }
 
-  // The least of each op; what they leave of the whole step is "between". Where they add up to more
-  // (other work slowed all steps with a trace), they share the step by their proportions.
-  void AddStep(const std::vector<StepTimes>& steps, int64_t batch, int64_t context,
-               double whole_us) {
-    std::map<std::string, double> least;
-    for (const auto& one : steps.front().ops) {
-      least[one.first] = LeastOf(steps, [&](const StepTimes& s) {
+  // The median of each op; what they leave of the whole step is "between". Where they add up to
+  // more (steps with a trace are slower), they share the step by their proportions: returned is
+  // what is left of each.
+  double AddStep(const StepSamples& samples, int64_t batch, int64_t context,
+                 OpPoints* points) const {
+    std::map<std::string, double> ops;
+    for (const auto& one : samples.steps.front().ops) {
+      ops[one.first] = MedianOf(samples.steps, [&](const StepTimes& s) {
         const auto at = s.ops.find(one.first);
         return at == s.ops.end() ? 0 : at->second;
       });
     }
-    ExpertSample experts = ExpertsOf(steps, batch, layers_);
-    double sum = experts.us * layers_;
-    for (const auto& [op, us] : least) sum += us;
-    const double share = std::min(1.0, whole_us / sum);
-    for (const auto& [op, us] : least) AddPoint(op, batch, context, us * share);
-    AddPoint("between", batch, context, std::max(0.0, whole_us - sum));
-    experts.us *= share;
-    experts_.push_back(experts);
-  }
-
-  void AddPoint(const std::string& op, int64_t rows, int64_t context, double us) {
-    ops_[op].push_back({static_cast<double>(rows), static_cast<double>(context), us});
+    double sum = MedianOf(samples.steps, [](const StepTimes& s) { return s.experts_us; });
+    for (const auto& [op, us] : ops) sum += us;
+    const double whole_us = MiddleOf(samples.whole_us), share = std::min(1.0, whole_us / sum);
+    const auto rows = static_cast<double>(batch), behind = static_cast<double>(context);
+    for (const auto& [op, us] : ops) (*points)[op].push_back({rows, behind, us * share});
+    (*points)["between"].push_back({rows, behind, std::max(0.0, whole_us - sum)});
+    return share;
   }
 
   // Of one layer.
   ExpertSample ExpertsOf(const std::vector<StepTimes>& steps, int64_t rows, int layers) const {
     std::vector<double> all;
     for (const StepTimes& step : steps) all.push_back(step.touched);
-    const double typical = Median(std::move(all)) / static_cast<double>(layers);
+    const double typical = MiddleOf(std::move(all)) / static_cast<double>(layers);
     return {.touched = typical,
             .entries = static_cast<double>(rows * model_.config().num_experts_per_tok),
             .us = typical *
-                  LeastOf(steps, [](const StepTimes& s) { return s.experts_us / s.touched; })};
+                  MedianOf(steps, [](const StepTimes& s) { return s.experts_us / s.touched; })};
   }
 
   // Rows of one prompt; decoder_from counts from the first of them.
@@ -227,7 +309,7 @@ class Measurement {
 
   Status Chunk(int64_t rows, int64_t position) {
     TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, rows));
-    const double dense = LeastOf(steps, [](const StepTimes& s) {
+    const double dense = MedianOf(steps, [](const StepTimes& s) {
       double sum = s.between_us;
       for (const auto& [op, us] : s.ops) sum += us;
       return sum;
@@ -241,7 +323,7 @@ class Measurement {
   Status Tail(int64_t position) {
     const int64_t rows = std::min(kTailRows, options_.chunks.back());
     TW_ASSIGN(const std::vector<StepTimes> steps, Prompt(rows, position, 0));
-    tail_us_ = LeastOf(steps, [](const StepTimes& s) { return s.decoder_us; });
+    tail_us_ = MedianOf(steps, [](const StepTimes& s) { return s.decoder_us; });
     return {};
   }
 
@@ -266,23 +348,29 @@ class Measurement {
 
   model::Model& model_;
   OpTrace& trace_;
-  const CostsOptions& options_;
+  const CostsOptions options_;
   int layers_;
   int encoder_;
-  std::map<std::string, std::vector<std::array<double, 3>>> ops_;
-  std::vector<ExpertSample> experts_, chunk_experts_;  // of decode steps, of prompts
+  std::map<std::pair<int64_t, int64_t>, StepSamples> samples_;  // by rows and cached tokens
+  std::vector<ExpertSample> chunk_experts_;                     // of prompts
   std::vector<ChunkSample> chunks_;
   std::vector<int32_t> tokens_;  // of the step under way
   double tail_us_ = 0;
 };
 
-}  // namespace
+CostsMeasurement::CostsMeasurement(model::Model& model, OpTrace& trace, CostsOptions options)
+    : measurement_(std::make_unique<Measurement>(model, trace, std::move(options))) {}
+CostsMeasurement::~CostsMeasurement() = default;
+Status CostsMeasurement::Steps() { return measurement_->Steps(); }
+Status CostsMeasurement::Prompts() { return measurement_->Prompts(); }
+Json CostsMeasurement::ToJson() const { return measurement_->ToJson(); }
 
 int64_t CostsTokens(const CostsOptions& options) {
   const int64_t batch = *std::max_element(options.batches.begin(), options.batches.end());
   const int64_t context = *std::max_element(options.contexts.begin(), options.contexts.end());
   const int64_t decode = batch * (context + 2 * (kWarmSteps + options.steps) + 64);
-  return std::max(decode, context + options.chunks.back() + 64);
+  const int64_t prompt = options.chunks.empty() ? 0 : options.chunks.back();
+  return std::max(decode, context + prompt + 64);
 }
 
 namespace {
@@ -351,8 +439,9 @@ Result<Json> OfCheckpoint(const base::OptionValues& values) {
 }  // namespace
 
 Result<Json> MeasureCosts(model::Model& model, OpTrace& trace, const CostsOptions& options) {
-  Measurement measurement(model, trace, options);
-  TW_TRY(measurement.Run());
+  CostsMeasurement measurement(model, trace, options);
+  TW_TRY(measurement.Steps());
+  TW_TRY(measurement.Prompts());
   return measurement.ToJson();
 }
 

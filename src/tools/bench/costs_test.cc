@@ -63,7 +63,10 @@ TEST(BenchCosts, NanoIsAFileOfCosts) {
   // What ops leave of a whole step: nothing where other work slowed the steps that they are timed
   // in.
   EXPECT_GE(between, 0);
-  EXPECT_GT(costs->experts.us_of_rows.At(1), 0);
+  const sim::Curve& expert = costs->experts.us_of_rows;
+  EXPECT_GT(expert.At(1), 0);
+  EXPECT_LE(expert.At(16), 16 * expert.At(1) * 1.001) << "as many experts of one row cost no less";
+  EXPECT_GT(costs->decode.spread, 0);
 }
 
 }  // namespace

@@ -1,75 +1,55 @@
 #include "tools/bench/rank_links.h"
 
 #include <algorithm>
-#include <set>
+#include <chrono>
+#include <numeric>
 #include <thread>
 #include <utility>
 
 #include "comm/thread_group.h"
-#include "engine/rank_model.h"
-#include "hub/hub.h"
-#include "model/expert_parallel.h"
 #include "tools/bench/clock.h"
-#include "tools/bench/costs.h"
-#include "tools/bench/rank_steps.h"
-#include "tools/bench/trace.h"
 
 namespace thalweg::tools::bench {
 namespace {
 
-using base::Json;
+using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kShort = 256;  // bytes
-constexpr int64_t kLong = 1 << 18;
-constexpr int kTurns = 200;
-constexpr int kRounds = 5;
+constexpr int64_t kShort = 64;  // bytes
+constexpr int64_t kLong = 1 << 16;
+constexpr int kWarmTurns = 30;
+constexpr int kTurns = 150;
+constexpr size_t kWorked = 1 << 16;  // numbers that a rank goes through before it sends
 
-// Seconds of an exchange of so many bytes with each other rank, the fastest round.
-double ExchangeSeconds(comm::Communicator& group, int64_t bytes, int turns) {
+// When a rank began an exchange, and when it had all.
+struct Turn {
+  Clock::time_point begin, end;
+};
+
+// One rank's turns of exchanging so many bytes with each other.
+std::vector<Turn> Exchange(comm::Communicator& group, int64_t bytes) {
   const auto ranks = static_cast<size_t>(group.size());
   const std::vector<int64_t> each(ranks, bytes);
   std::vector<std::byte> out(ranks * static_cast<size_t>(bytes)), in(out.size());
-  double least = 1e9;
-  for (int round = 0; round < kRounds; ++round) {
-    static_cast<void>(group.Barrier());
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < turns; ++i) static_cast<void>(group.AllToAll(out, each, in, each));
-    least = std::min(least, SecondsSince(begin) / turns);
+  std::vector<uint32_t> work(kWorked, 1);
+  std::vector<Turn> turns;
+  for (int i = 0; i < kWarmTurns + kTurns; ++i) {
+    std::inclusive_scan(work.begin(), work.end(), work.begin());
+    std::fill(out.begin(), out.end(), static_cast<std::byte>(work.back()));
+    const auto begin = Clock::now();
+    static_cast<void>(group.AllToAll(out, each, in, each));
+    if (i >= kWarmTurns) turns.push_back({begin, Clock::now()});
   }
-  return least;
+  return turns;
 }
 
-// Of an engine's step with so many rows of one rank behind so many tokens.
-struct WholeSteps {
-  engine::EngineOptions options;
-  int64_t repeats = 3;
-
-  static constexpr int64_t kTokens = 24;
-
-  // Prompts end half the steps before the context that is asked for.
-  Result<double> operator()(int64_t rows, int64_t context) const {
-    const StepsLoad load{.sequences = rows,
-                         .prompt = std::max<int64_t>(1, context - kTokens / 2),
-                         .tokens = kTokens};
-    std::vector<RankSteps> runs;
-    for (int64_t i = 0; i < repeats; ++i) {
-      TW_ASSIGN(RankSteps run, RunRankSteps(options, load));
-      runs.push_back(std::move(run));
-    }
-    return MeanBusyUs(LeastOfRuns(runs));
+// us of each turn, from its last begin to its last end.
+void AddTurns(const std::vector<std::vector<Turn>>& ranks, std::vector<double>* us) {
+  for (size_t i = 0; i < ranks.front().size(); ++i) {
+    Turn last = ranks.front()[i];
+    for (const auto& rank : ranks)
+      last = {std::max(last.begin, rank[i].begin), std::max(last.end, rank[i].end)};
+    us->push_back(std::chrono::duration<double, std::micro>(last.end - last.begin).count());
   }
-};
-
-// One rank of one thread; a file of counts makes it one of a group.
-engine::EngineOptions OptionsOfOne(const engine::EngineOptions& base, const std::string& counts) {
-  engine::EngineOptions options = base;
-  options.ranks = 1;
-  options.threads = 1;
-  options.expert_spare = 0;
-  options.expert_placement.clear();
-  options.rebalance_window = 0;
-  options.expert_counts = counts;
-  return options;
 }
 
 sim::ModelShape ShapeOf(const checkpoint::Config& config) {
@@ -81,68 +61,27 @@ sim::ModelShape ShapeOf(const checkpoint::Config& config) {
 
 }  // namespace
 
-sim::Link MeasureThreadLink(int ranks) {
-  comm::ThreadGroup group(ranks);
-  double quick = 0, slow = 0;
+void LinkMeasurement::Round() {
+  if (ranks_ == 1) return;
+  comm::ThreadGroup group(ranks_);
+  std::vector<std::vector<Turn>> quick(static_cast<size_t>(ranks_)), slow(quick.size());
   std::vector<std::jthread> threads;
-  for (int r = 0; r < ranks; ++r) {
-    threads.emplace_back([&, end = std::shared_ptr(group.Join(r)), r] {
-      const double small = ExchangeSeconds(*end, kShort, kTurns);
-      const double large = ExchangeSeconds(*end, kLong, kTurns / 10);
-      if (r == 0) quick = small, slow = large;
+  for (int r = 0; r < ranks_; ++r) {
+    threads.emplace_back([&, end = std::shared_ptr(group.Join(r)), r = static_cast<size_t>(r)] {
+      quick[r] = Exchange(*end, kShort);
+      slow[r] = Exchange(*end, kLong);
     });
   }
   threads.clear();
-  const auto bytes = static_cast<double>((ranks - 1) * (kLong - kShort));
-  return {.latency_us = quick * 1e6, .gb_per_s = bytes / std::max(slow - quick, 1e-9) / 1e9};
+  AddTurns(quick, &short_us_);
+  AddTurns(slow, &long_us_);
 }
 
-Result<checkpoint::Checkpoint> OpenForSteps(const engine::EngineOptions& options) {
-  TW_ASSIGN(hub::HubOptions hub, hub::HubOptions::FromEnvironment());
-  hub.offline = true;
-  TW_ASSIGN(const std::filesystem::path folder, hub::FindModel(options.model, hub));
-  return checkpoint::Checkpoint::Open(folder, {.draft = false, .vision = false});
-}
-
-CostsOptions CostsAround(const std::vector<int64_t>& batches, int64_t context) {
-  std::set<int64_t> sizes = {1};
-  for (const int64_t batch : batches)
-    for (const int64_t size : {batch * 3 / 4, batch * 3 / 2})
-      if (size > 0 && std::find(batches.begin(), batches.end(), size) == batches.end())
-        sizes.insert(size);
-  return {.source = "bench ranks-decode",
-          .batches = {sizes.begin(), sizes.end()},
-          .contexts = {std::max<int64_t>(16, context / 2), 2 * context},
-          .chunks = {16, 32, 64}};
-}
-
-Result<sim::Costs> CostsOfRank(const engine::EngineOptions& options,
-                               const checkpoint::Checkpoint& checkpoint, bool exchange,
-                               CostsOptions what, int64_t repeats) {
-  TW_ASSIGN(const kernels::Ops* ops, engine::FindOps(options));
-  const base::ThreadTeam team(1, base::Pinning::kOff);
-  const checkpoint::Config& config = checkpoint.config();
-  OpTrace trace(*ops, config.vocab_size);
-  comm::ThreadGroup group(1);
-  const std::unique_ptr<comm::Communicator> self = group.Join(0);
-  TW_ASSIGN(const parallel::PlacementShape shape,
-            parallel::ShapeFor(config.n_routed_experts, 1, 0));
-  TW_ASSIGN(
-      const auto experts,
-      model::ExpertParallel::Make(self.get(), parallel::InOrder(shape, config.num_hidden_layers)));
-  model::ModelOptions model_options;
-  model_options.ops = &trace.ops();
-  model_options.team = &team;
-  model_options.max_sequences = what.batches.back();
-  model_options.max_rows = std::max(model_options.max_sequences, what.chunks.back());
-  model_options.max_tokens = CostsTokens(what);
-  model_options.repack = options.repack;
-  if (exchange) model_options.expert_parallel = experts.get();
-  const CountsFile counts;
-  what.step_us = WholeSteps{OptionsOfOne(options, exchange ? counts.path() : ""), repeats};
-  TW_ASSIGN(const auto model, model::Model::Load(checkpoint, model_options));
-  TW_ASSIGN(const Json json, MeasureCosts(*model, trace, what));
-  return sim::ParseCosts(json.dump(), "measured costs");
+sim::Link LinkMeasurement::Link() const {
+  if (ranks_ == 1) return {};
+  const double quick = MiddleOf(short_us_), slow = MiddleOf(long_us_);
+  const auto bytes = static_cast<double>((ranks_ - 1) * (kLong - kShort));
+  return {.latency_us = quick, .gb_per_s = bytes / std::max(slow - quick, 1e-3) / 1e3};
 }
 
 Result<sim::Prediction> PredictDecode(const checkpoint::Config& config, const sim::Costs& costs,

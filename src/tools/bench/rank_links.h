@@ -1,38 +1,40 @@
-// What messages between threads of this process cost, what a rank's ops cost, and the step times
-// that follow: for `thalweg bench ranks-decode`.
+// What messages between threads of this process cost, and the step times that follow from costs and
+// links: for `thalweg bench ranks-decode`.
 #pragma once
+
+#include <cstdint>
+#include <vector>
 
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
-#include "engine/options.h"
 #include "parallel/statistics.h"
 #include "sim/predict.h"
-#include "tools/bench/costs.h"
 
 namespace thalweg::tools::bench {
 
-// Between `ranks` threads that exchange short and long messages with all others.
-sim::Link MeasureThreadLink(int ranks);
+// A link between `ranks` threads that exchange messages with all others, as ranks do in a layer:
+// each works for a while, which leaves its caches as work does, before it sends. An exchange takes
+// from when the last of them begins it to when the last has what it gets; that of short messages is
+// the latency, and what long ones take longer goes by their bytes. Medians over all rounds count.
+class LinkMeasurement {
+ public:
+  explicit LinkMeasurement(int ranks) : ranks_(ranks) {}
+
+  // With new threads: where the machine puts them is part of what differs.
+  void Round();
+  // After at least one round. One rank has no link.
+  sim::Link Link() const;
+
+ private:
+  int ranks_;
+  std::vector<double> short_us_, long_us_;
+};
 
 struct RankLoad {
   int64_t ranks = 1;
   int64_t batch = 1;    // sequences of each rank
   int64_t context = 0;  // cached tokens of a sequence
 };
-
-// The checkpoint that options name, without what decode steps do not read.
-Result<checkpoint::Checkpoint> OpenForSteps(const engine::EngineOptions& options);
-
-// Sizes at which costs are measured that predict `batches` at `context`: others than those that are
-// predicted, but for a single row, which nothing is smaller than, and other contexts on both sides.
-CostsOptions CostsAround(const std::vector<int64_t>& batches, int64_t context);
-
-// Costs of a model on one thread, now; with `exchange` of a rank that exchanges rows with itself,
-// so that what ranks add is in them. Whole steps are those of an engine's executor (rank_steps.h),
-// the least processor time of `repeats` runs.
-Result<sim::Costs> CostsOfRank(const engine::EngineOptions& options,
-                               const checkpoint::Checkpoint& checkpoint, bool exchange,
-                               CostsOptions what, int64_t repeats);
 
 // A decode step as `thalweg simulate` has it. `counts`: of experts.
 Result<sim::Prediction> PredictDecode(const checkpoint::Config& config, const sim::Costs& costs,

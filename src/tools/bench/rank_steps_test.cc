@@ -6,9 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "kernels/backends.h"
+#include "tools/bench/rank_costs.h"
 #include "tools/bench/rank_links.h"
 #include "tools/bench/rank_moves.h"
+#include "tools/bench/rank_neighbours.h"
 #include "tools/bench/rank_validation.h"
 
 namespace thalweg::tools::bench {
@@ -84,14 +88,45 @@ TEST(RankSteps, CostsAreMeasuredElsewhereThanTheyAreJudged) {
   EXPECT_GT(at.contexts.back(), 88);
 }
 
+TEST(RankSteps, ALinkTakesTimeAndOneRankHasNone) {
+  LinkMeasurement link(3);
+  link.Round();
+  EXPECT_GT(link.Link().latency_us, 0);
+  EXPECT_GT(link.Link().gb_per_s, 0);
+  LinkMeasurement alone(1);
+  alone.Round();
+  EXPECT_EQ(alone.Link().latency_us, 0);
+}
+
+TEST(RankSteps, NeighboursWorkUntilTheyRest) {
+  const auto checkpoint = OpenForSteps(Nano(1));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status().message();
+  const kernels::Ops* ops = kernels::FindBackend({.name = "cpu"}).value();
+  model::ModelOptions sizes;
+  sizes.max_sequences = sizes.max_rows = 2;
+  sizes.max_tokens = 1024;
+  auto rank = LoneRank::Make(*checkpoint, *ops, sizes, true);
+  ASSERT_TRUE(rank.ok()) << rank.status().message();
+  Neighbour neighbour(std::move(*rank));
+  EXPECT_TRUE(neighbour.Decode(2, 40).ok());
+  EXPECT_TRUE(neighbour.Decode(1, 200).ok()) << "something else at once";
+  EXPECT_TRUE(neighbour.Rest().ok());
+  EXPECT_TRUE(neighbour.Rest().ok());
+  EXPECT_TRUE(neighbour.Decode(2, 40).ok());
+  EXPECT_FALSE(neighbour.Decode(3, 40).ok()) << "it has room for two sequences";
+}
+
 TEST(RankSteps, ValidationHasAFigureForEachSizeAndNumberOfRanks) {
-  const ValidationLoad load{.batches = {2}, .prompt = 20, .tokens = 8, .ranks = 2, .repeats = 1};
+  const ValidationLoad load{.cases = {{1, 2}, {2, 2}}, .prompt = 20, .tokens = 8, .repeats = 1};
   const auto validation = Validate(Nano(1), load);
   ASSERT_TRUE(validation.ok()) << validation.status().message();
   ASSERT_EQ(validation->figures.size(), 2u);
   for (const ValidationFigure& figure : validation->figures) {
-    EXPECT_GT(figure.predicted_ms, 0);
+    EXPECT_GT(figure.PredictedMs(), 0);
     EXPECT_GT(figure.measured_ms, 0);
+    EXPECT_GE(figure.turns_ms.size(), 4u);
+    EXPECT_EQ(figure.predicted.link_us > 0, figure.of.ranks > 1);
+    EXPECT_EQ(figure.predicted.skew_us > 0, figure.of.ranks > 1);
   }
   EXPECT_EQ(ToJson(*validation)["figures"].size(), 2u);
   EXPECT_NE(ToTable(*validation).find("within 10 %"), std::string::npos);

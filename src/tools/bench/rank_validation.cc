@@ -1,15 +1,20 @@
 #include "tools/bench/rank_validation.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <memory>
 #include <utility>
 
+#include "engine/rank_model.h"
+#include "tools/bench/clock.h"
+#include "tools/bench/rank_costs.h"
 #include "tools/bench/rank_links.h"
 #include "tools/bench/rank_steps.h"
 #include "tools/bench/shapes.h"
+#include "tools/bench/trace.h"
 
 namespace thalweg::tools::bench {
 namespace {
@@ -31,86 +36,139 @@ EngineOptions OptionsOf(const EngineOptions& base, int64_t ranks, const std::str
   return options;
 }
 
+// One case, and what its rounds brought.
+struct CaseRun {
+  RankCase of;
+  std::unique_ptr<CountsFile> counts;
+  std::vector<double> us = {}, busy_us = {}, turns_ms = {};
+};
+
+// The cases of one number of ranks, with the costs and the link that predict them.
+struct Group {
+  int64_t ranks = 1;
+  std::vector<CaseRun> runs = {};
+  std::unique_ptr<RankCosts> costs = {};
+  LinkMeasurement link{1};
+};
+
 class Validator {
  public:
   Validator(const EngineOptions& base, const ValidationLoad& load) : base_(base), load_(load) {}
 
   Result<Validation> Run() {
     TW_ASSIGN(const auto checkpoint, OpenForSteps(base_));
-    Validation all{.context = load_.prompt + load_.tokens / 2};
-    const CostsOptions costs_at = CostsAround(load_.batches, all.context);
-    all.cost_batches = costs_at.batches;
-    all.cost_contexts = costs_at.contexts;
-    for (const int64_t ranks : {int64_t{1}, load_.ranks}) {
-      TW_ASSIGN(const sim::Costs costs,
-                CostsOfRank(base_, checkpoint, ranks > 1, costs_at, load_.repeats));
-      const sim::Link link = ranks > 1 ? MeasureThreadLink(static_cast<int>(ranks)) : sim::Link{};
-      for (const int64_t batch : load_.batches) {
-        TW_ASSIGN(const Measured measured, Measure(ranks, batch));
-        TW_ASSIGN(const sim::Prediction predicted,
-                  PredictDecode(checkpoint.config(), costs, link, measured.counts,
-                                {.ranks = ranks, .batch = batch, .context = all.context}));
-        all.figures.push_back({.ranks = ranks,
-                               .batch = batch,
-                               .predicted_ms = predicted.step_us / 1e3,
-                               .measured_ms = measured.ms,
-                               .busy_ms = ranks > 1 ? 0 : measured.busy_ms,
-                               .link_ms = predicted.link_us / 1e3,
-                               .imbalance = predicted.imbalance});
-      }
-    }
+    TW_ASSIGN(const kernels::Ops* ops, engine::FindOps(base_));
+    OpTrace trace(*ops, checkpoint.config().vocab_size);
+    MakeGroups();
+    for (Group& group : groups_) TW_TRY(Prepare(checkpoint, &trace, &group));
+    for (int64_t round = 0; round < load_.repeats; ++round)
+      for (Group& group : groups_) TW_TRY(Round(&group));
+    Validation all{.context = Context()};
+    for (const Group& group : groups_) TW_TRY(Judge(checkpoint.config(), group, &all));
     return all;
   }
 
  private:
-  struct Measured {
-    double ms = 0;
-    double busy_ms = 0;
-    parallel::ExpertCounts counts = {};
-  };
+  int64_t Context() const { return load_.prompt + load_.tokens / 2; }
 
-  // The first run counts where rows go; several ranks are placed by that in the others.
-  Result<Measured> Measure(int64_t ranks, int64_t batch) const {
-    const CountsFile file;
-    const StepsLoad load{
-        .sequences = ranks * batch, .prompt = load_.prompt, .tokens = load_.tokens};
-    TW_TRY(RunRankSteps(OptionsOf(base_, ranks, file.path()), load).status());
-    Measured measured;
-    TW_ASSIGN(measured.counts, file.Read());
-    std::vector<RankSteps> runs;
-    for (int64_t i = 0; i < load_.repeats; ++i) {
-      TW_ASSIGN(RankSteps run,
-                RunRankSteps(OptionsOf(base_, ranks, ranks > 1 ? file.path() : ""), load));
-      runs.push_back(std::move(run));
+  void MakeGroups() {
+    for (const RankCase& one : load_.cases) {
+      auto group = std::find_if(groups_.begin(), groups_.end(),
+                                [&](const Group& g) { return g.ranks == one.ranks; });
+      if (group == groups_.end()) {
+        groups_.push_back(
+            {.ranks = one.ranks, .link = LinkMeasurement(static_cast<int>(one.ranks))});
+        group = std::prev(groups_.end());
+      }
+      group->runs.push_back({one, std::make_unique<CountsFile>()});
     }
-    const std::vector<TimedStep> least = LeastOfRuns(runs);
-    measured.ms = MeanUs(least) / 1e3;
-    measured.busy_ms = MeanBusyUs(least) / 1e3;
-    return measured;
+  }
+
+  // The first steps of a case count where rows go; several ranks are placed by that in the others.
+  Status Prepare(const checkpoint::Checkpoint& checkpoint, OpTrace* trace, Group* group) {
+    std::vector<int64_t> batches;
+    for (const CaseRun& run : group->runs) {
+      batches.push_back(run.of.batch);
+      TW_TRY(Steps(run, run.counts->path()).status());
+    }
+    TW_ASSIGN(group->costs, RankCosts::Make(base_, checkpoint, trace, group->ranks,
+                                            CostsAround(batches, Context())));
+    return {};
+  }
+
+  Result<RankSteps> Steps(const CaseRun& run, const std::string& counts) const {
+    return RunRankSteps(
+        OptionsOf(base_, run.of.ranks, counts),
+        {.sequences = run.of.ranks * run.of.batch, .prompt = load_.prompt, .tokens = load_.tokens});
+  }
+
+  // The cases of a group have their turns between those of the costs.
+  Status Round(Group* group) {
+    size_t next = 0;
+    return group->costs->Round([&]() -> Status {
+      group->link.Round();
+      return Turn(&group->runs[next++ % group->runs.size()]);
+    });
+  }
+
+  Status Turn(CaseRun* run) {
+    TW_ASSIGN(const RankSteps steps, Steps(*run, run->of.ranks > 1 ? run->counts->path() : ""));
+    run->turns_ms.push_back(MedianUs(steps.steps) / 1e3);
+    for (const TimedStep& step : steps.steps) {
+      run->us.push_back(step.us);
+      run->busy_us.push_back(step.busy_us);
+    }
+    return {};
+  }
+
+  Status Judge(const checkpoint::Config& config, const Group& group, Validation* all) const {
+    TW_ASSIGN(const sim::Costs costs, group.costs->Costs());
+    for (const CaseRun& run : group.runs) {
+      TW_ASSIGN(const parallel::ExpertCounts counts, run.counts->Read());
+      TW_ASSIGN(const sim::Prediction predicted,
+                PredictDecode(config, costs, group.link.Link(), counts,
+                              {.ranks = group.ranks, .batch = run.of.batch, .context = Context()}));
+      all->figures.push_back({.of = run.of,
+                              .predicted = predicted,
+                              .link = group.link.Link(),
+                              .measured_ms = MiddleOf(run.us) / 1e3,
+                              .busy_ms = group.ranks > 1 ? 0 : MiddleOf(run.busy_us) / 1e3,
+                              .turns_ms = run.turns_ms});
+    }
+    return {};
   }
 
   const EngineOptions& base_;
   const ValidationLoad& load_;
+  std::vector<Group> groups_ = {};
 };
 
 // And the prediction over it.
 std::string BusyText(const ValidationFigure& f) {
   if (f.busy_ms == 0) return "";
-  return fmt::format("{:.3f} ({:.3f})", f.busy_ms, f.predicted_ms / f.busy_ms);
+  return fmt::format("{:.3f} ({:.3f})", f.busy_ms, f.PredictedMs() / f.busy_ms);
 }
 
 bool Good(const ValidationFigure& f) { return std::abs(f.Ratio() - 1) <= kPredictionBar; }
 
-int64_t CountGood(const Validation& v) {
-  return std::count_if(v.figures.begin(), v.figures.end(), Good);
+std::string Row(const ValidationFigure& f) {
+  const sim::Prediction& p = f.predicted;
+  return fmt::format(
+      "{:>6} {:>7} {:>13.3f} {:>12.3f} {:>8.3f} {:>8.3f} {:>8.3f} {:>8.3f} {:>12.3f} {:>16} "
+      "{:>+7.1f} %  {}\n",
+      f.of.ranks, f.of.batch, f.PredictedMs(), p.dense_us / 1e3, p.experts_us / 1e3,
+      p.skew_us / 1e3, p.link_us / 1e3, p.other_us / 1e3, f.measured_ms, BusyText(f),
+      100 * (f.Ratio() - 1), Good(f) ? "met" : "MISSED");
 }
 
 Result<ValidationLoad> LoadFrom(const base::OptionValues& values, int64_t ranks) {
-  ValidationLoad load;
-  load.ranks = std::max<int64_t>(2, ranks);
+  std::vector<int64_t> batches = {1, 2, 4, 8, 16, 32, 64};
   if (values.Has("batch")) {
-    TW_ASSIGN(load.batches, ParseCounts(values.Text("batch"), "batch", kMostSequences));
+    TW_ASSIGN(batches, ParseCounts(values.Text("batch"), "batch", kMostSequences));
   }
+  ValidationLoad load;
+  for (const int64_t n : {int64_t{1}, std::max<int64_t>(2, ranks)})
+    for (const int64_t batch : batches) load.cases.push_back({n, batch});
   load.prompt = values.OptionalInteger("prompt").value_or(load.prompt);
   load.repeats = values.Integer("repeats");
   return load;
@@ -124,32 +182,36 @@ Result<Validation> Validate(const EngineOptions& options, const ValidationLoad& 
 
 std::string ToTable(const Validation& v) {
   std::string table = fmt::format(
-      "costs measured at {} sequences behind {} tokens; judged at {} tokens\n"
-      "{:>6} {:>8} {:>13} {:>13} {:>7} {:>16} {:>9} {:>9}\n",
-      fmt::join(v.cost_batches, ", "), fmt::join(v.cost_contexts, " and "), v.context, "ranks",
-      "a rank", "predicted ms", "measured ms", "ratio", "processor ms", "links ms", "imbalance");
-  for (const ValidationFigure& f : v.figures) {
-    table += fmt::format("{:>6} {:>8} {:>13.3f} {:>13.3f} {:>7.3f} {:>16} {:>9.3f} {:>9.2f}  {}\n",
-                         f.ranks, f.batch, f.predicted_ms, f.measured_ms, f.Ratio(), BusyText(f),
-                         f.link_ms, f.imbalance, Good(f) ? "met" : "MISSED");
-  }
-  return table + fmt::format("within {:.0f} %: {} of {}\n", 100 * kPredictionBar, CountGood(v),
+      "steps behind {} tokens, ms\n{:>6} {:>7} {:>13} {:>12} {:>8} {:>8} {:>8} {:>8} {:>12} {:>16} "
+      "{:>9}\n",
+      v.context, "ranks", "a rank", "predicted =", "dense +", "experts", "skew", "links", "other",
+      "measured", "processor", "error");
+  for (const ValidationFigure& f : v.figures) table += Row(f);
+  return table + fmt::format("within {:.0f} %: {} of {}\n", 100 * kPredictionBar,
+                             std::count_if(v.figures.begin(), v.figures.end(), Good),
                              v.figures.size());
 }
 
 Json ToJson(const Validation& v) {
-  Json json = {
-      {"context", v.context},  {"cost_batches", v.cost_batches}, {"cost_contexts", v.cost_contexts},
-      {"bar", kPredictionBar}, {"within", CountGood(v)},         {"figures", Json::array()}};
+  Json json = {{"context", v.context}, {"bar", kPredictionBar}, {"figures", Json::array()}};
   for (const ValidationFigure& f : v.figures) {
-    json["figures"].push_back({{"ranks", f.ranks},
-                               {"batch_of_rank", f.batch},
-                               {"predicted_ms", f.predicted_ms},
+    const sim::Prediction& p = f.predicted;
+    json["figures"].push_back({{"ranks", f.of.ranks},
+                               {"batch_of_rank", f.of.batch},
+                               {"predicted_ms", f.PredictedMs()},
                                {"measured_ms", f.measured_ms},
+                               {"turns_ms", f.turns_ms},
                                {"processor_ms", f.busy_ms},
-                               {"link_ms", f.link_ms},
-                               {"imbalance", f.imbalance},
-                               {"ratio", f.Ratio()}});
+                               {"ratio", f.Ratio()},
+                               {"dense_ms", p.dense_us / 1e3},
+                               {"experts_ms", p.experts_us / 1e3},
+                               {"skew_ms", p.skew_us / 1e3},
+                               {"link_ms", p.link_us / 1e3},
+                               {"other_ms", p.other_us / 1e3},
+                               {"imbalance", p.imbalance},
+                               {"ops_us", p.ops},
+                               {"link_latency_us", f.link.latency_us},
+                               {"link_gb_per_s", f.link.gb_per_s}});
   }
   return json;
 }

@@ -8,9 +8,7 @@
 
 #include "tools/bench/clock.h"
 #include "tools/bench/kernel.h"
-#include "tools/bench/rank_links.h"
 #include "tools/bench/rank_steps.h"
-#include "tools/bench/rank_validation.h"
 #include "tools/bench/shapes.h"
 
 namespace thalweg::tools::bench {
@@ -143,13 +141,14 @@ void Note(const Run& run, const Load& load, DecodeRankFigure* figure) {
 }
 
 // In turns, so that a machine that is busy for a while is so for all.
-Status TimeAll(const EngineOptions& base, const Load& load, const std::string& counts,
-               int64_t repeats, RanksDecodeReport* report) {
+Status TimeAll(const EngineOptions& base, const Load& load, int64_t repeats,
+               RanksDecodeReport* report) {
+  const CountsFile counts;  // places experts of the second round and of later ones
   std::vector<std::vector<int32_t>> expected;
   for (int round = 0; round < kRounds; ++round) {
     for (DecodeRankFigure& figure : report->figures) {
       EngineOptions options = OptionsFor(base, figure.setup, load);
-      if (figure.setup.ranks > 1) options.expert_counts = counts;
+      if (figure.setup.ranks > 1) options.expert_counts = counts.path();
       TW_ASSIGN(const Run run, RunOnce(options, load));
       if (expected.empty()) expected = run.tokens;
       report->same_tokens = report->same_tokens && run.tokens == expected;
@@ -164,48 +163,19 @@ Status TimeAll(const EngineOptions& base, const Load& load, const std::string& c
   return {};
 }
 
-Status PredictAll(const EngineOptions& base, const parallel::ExpertCounts& counts, int64_t repeats,
-                  RanksDecodeReport* report) {
-  TW_ASSIGN(const auto checkpoint, OpenForSteps(base));
-  for (DecodeRankFigure& figure : report->figures) {
-    const auto [ranks, threads] = figure.setup;
-    if (ranks != threads) continue;  // costs are those of one thread
-    const RankLoad load{.ranks = ranks, .batch = report->batch / ranks, .context = report->context};
-    TW_ASSIGN(
-        const sim::Costs costs,
-        CostsOfRank(base, checkpoint, ranks > 1, CostsAround({load.batch}, load.context), repeats));
-    const sim::Link link = ranks > 1 ? MeasureThreadLink(static_cast<int>(ranks)) : sim::Link{};
-    TW_ASSIGN(const sim::Prediction predicted,
-              PredictDecode(checkpoint.config(), costs, link, counts, load));
-    figure.predicted_ms = predicted.step_us / 1e3;
-  }
-  return {};
-}
-
 const char* Verdict(bool good) { return good ? "met" : "MISSED"; }
 
-double ErrorOf(const DecodeRankFigure& f) { return f.predicted_ms / f.execute_ms - 1; }
-
 Json ToJson(const DecodeRankFigure& f) {
-  Json json = {{"ranks", f.setup.ranks},
-               {"threads", f.setup.threads},
-               {"ms_per_step", f.ms_per_step},
-               {"execute_ms", f.execute_ms},
-               {"tokens_per_s", f.tokens_per_s}};
-  if (f.predicted_ms > 0) {
-    json["predicted_ms"] = f.predicted_ms;
-    json["error"] = ErrorOf(f);
-  }
-  return json;
+  return {{"ranks", f.setup.ranks},
+          {"threads", f.setup.threads},
+          {"ms_per_step", f.ms_per_step},
+          {"execute_ms", f.execute_ms},
+          {"tokens_per_s", f.tokens_per_s}};
 }
 
 std::string Row(const DecodeRankFigure& f) {
-  std::string row = fmt::format("{:>6} {:>8} {:>12.3f} {:>12.3f} {:>12.1f}", f.setup.ranks,
-                                f.setup.threads, f.ms_per_step, f.execute_ms, f.tokens_per_s);
-  if (f.predicted_ms > 0)
-    row += fmt::format(" {:>12.3f} {:>+7.1f} %  {}", f.predicted_ms, 100 * ErrorOf(f),
-                       Verdict(std::abs(ErrorOf(f)) <= kPredictionBar));
-  return row + "\n";
+  return fmt::format("{:>6} {:>8} {:>12.3f} {:>12.3f} {:>12.1f}\n", f.setup.ranks, f.setup.threads,
+                     f.ms_per_step, f.execute_ms, f.tokens_per_s);
 }
 
 Result<Load> LoadFrom(const base::OptionValues& values) {
@@ -224,15 +194,15 @@ Result<Load> LoadFrom(const base::OptionValues& values) {
 std::string ToTable(const RanksDecodeReport& report) {
   std::string table = fmt::format(
       "{} sequences, about {} tokens each\n{:>6} {:>8} {:>12} {:>12} "
-      "{:>12} {:>12}\n",
-      report.batch, report.context, "ranks", "threads", "step ms", "execute ms", "tok/s",
-      "predicted ms");
+      "{:>12}\n",
+      report.batch, report.context, "ranks", "threads", "step ms", "execute ms", "tok/s");
   for (const DecodeRankFigure& figure : report.figures) table += Row(figure);
   const double share = report.RankScaling() / report.ThreadScaling();
   table += fmt::format(
       "scaling: {:.2f} by ranks, {:.2f} by threads: {:.2f} of it (at least {}: {})\ntokens: {}\n",
       report.RankScaling(), report.ThreadScaling(), share, kScalingBar,
       Verdict(share >= kScalingBar), report.same_tokens ? "the same" : "DIFFER");
+  table += ToTable(report.predictions);
   if (report.moves) table += ToTable(*report.moves);
   return table;
 }
@@ -245,6 +215,7 @@ Json ToJson(const RanksDecodeReport& report) {
                {"thread_scaling", report.ThreadScaling()},
                {"same_tokens", report.same_tokens}};
   for (const DecodeRankFigure& figure : report.figures) json["setups"].push_back(ToJson(figure));
+  json["predictions"] = ToJson(report.predictions);
   if (report.moves) json["moves"] = ToJson(*report.moves);
   return json;
 }
@@ -261,10 +232,12 @@ Status BenchRanksDecodeCommand(const base::OptionValues& values) {
   for (const RankSetup& setup : {RankSetup{1, 1}, RankSetup{1, ranks}, RankSetup{ranks, ranks}})
     report.figures.push_back({.setup = setup});
   const int64_t repeats = values.Integer("repeats");
-  const CountsFile counts;
-  TW_TRY(TimeAll(base, load, counts.path(), repeats, &report));
-  TW_ASSIGN(const parallel::ExpertCounts counted, counts.Read());
-  TW_TRY(PredictAll(base, counted, repeats, &report));
+  TW_TRY(TimeAll(base, load, repeats, &report));
+  TW_ASSIGN(report.predictions,
+            Validate(base, {.cases = {{1, load.batch}, {ranks, load.batch / ranks}},
+                            .prompt = load.prompt,
+                            .tokens = load.tokens,
+                            .repeats = repeats}));
   fmt::print("{}\n", values.Flag("json") ? ToJson(report).dump(2) : ToTable(report));
   return report.same_tokens ? Status() : base::Internal("the tokens differ");
 }

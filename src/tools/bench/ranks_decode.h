@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "engine/engine.h"
 #include "tools/bench/rank_moves.h"
+#include "tools/bench/rank_validation.h"
 
 namespace thalweg::tools::bench {
 
@@ -24,9 +25,8 @@ struct RankSetup {
 
 struct DecodeRankFigure {
   RankSetup setup = {};
-  double ms_per_step = 0;   // between two steps, the fastest round
-  double execute_ms = 0;    // of it inside the executor
-  double predicted_ms = 0;  // by costs and links of this machine; 0: not asked for
+  double ms_per_step = 0;  // between two steps, the fastest round
+  double execute_ms = 0;   // of it inside the executor
   double tokens_per_s = 0;
 };
 
@@ -36,6 +36,7 @@ struct RanksDecodeReport {
   std::vector<DecodeRankFigure> figures =
       {};                                 // one rank and thread; one rank, all threads; all ranks
   bool same_tokens = true;                // whatever the setup
+  Validation predictions = {};            // of one rank and of all, of equal steps
   std::optional<MovesReport> moves = {};  // with --rebalance-window
 
   double ThreadScaling() const { return figures[0].ms_per_step / figures[1].ms_per_step; }

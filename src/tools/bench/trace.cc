@@ -36,7 +36,9 @@ struct TimedEntry {
   }
   // Only the head collapses for good.
   static std::string_view Name(std::string_view, const kernels::CollapseParams&) { return "head"; }
+  // The shared expert runs by itself where routed ones are those of ranks.
   static std::string_view Name(std::string_view op, const kernels::ExpertsParams& params) {
+    if (params.topk == 0) return "shared expert";
     active->CountExperts(params);
     return op;
   }
