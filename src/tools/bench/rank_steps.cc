@@ -165,24 +165,10 @@ std::vector<TimedStep> LeastOfRuns(const std::vector<RankSteps>& runs) {
   return least;
 }
 
-double MeanUs(const std::vector<TimedStep>& steps) {
-  double sum = 0;
-  for (const TimedStep& step : steps) sum += step.us;
-  return sum / static_cast<double>(std::max<size_t>(1, steps.size()));
-}
-
-double MeanBusyUs(const std::vector<TimedStep>& steps) {
-  double sum = 0;
-  for (const TimedStep& step : steps) sum += step.busy_us;
-  return sum / static_cast<double>(std::max<size_t>(1, steps.size()));
-}
-
 double MedianUs(const std::vector<TimedStep>& steps) {
   std::vector<double> us;
   for (const TimedStep& step : steps) us.push_back(step.us);
-  const auto middle = us.begin() + static_cast<std::ptrdiff_t>(us.size() / 2);
-  std::nth_element(us.begin(), middle, us.end());
-  return *middle;
+  return MiddleOf(std::move(us));
 }
 
 }  // namespace thalweg::tools::bench

@@ -63,10 +63,8 @@ class CountsFile {
 // Of each step the least over the runs, which have equally many: of its time (with what was done
 // before it in that run), and of its processor time.
 std::vector<TimedStep> LeastOfRuns(const std::vector<RankSteps>& runs);
-// Mean of the steps' time, us.
-double MeanUs(const std::vector<TimedStep>& steps);
+// Of the steps' time, us.
 double MedianUs(const std::vector<TimedStep>& steps);
-double MeanBusyUs(const std::vector<TimedStep>& steps);
 
 // Token ids that share nothing.
 std::vector<int32_t> MadeUpPrompt(int64_t tokens, int64_t number, int64_t vocab);
