@@ -54,19 +54,29 @@ void ListExperts(Queue* queue, const int32_t* chosen, int64_t rows, int64_t topk
   LaunchEarly(queue, ListKernel, 1, kListThreads, 0, job);
 }
 
-const FeedForward* ExpertTable(Queue* queue, const ExpertsParams& p) {
-  // Tables stay for the life of the process: a model's own are few and come in every step.
+namespace {
+
+// Tables stay for the life of the process: a model's own are few and come in every step. One is of
+// one model, whose thread alone asks for it. The lock is not held while a device is waited for: it
+// may wait for what another thread has to queue (ranks).
+Table& TableOf(const void* experts) {
   static std::mutex mutex;
   static auto* tables = new std::unordered_map<const void*, Table>();
   const std::lock_guard lock(mutex);
+  return (*tables)[experts];
+}
+
+}  // namespace
+
+const FeedForward* ExpertTable(Queue* queue, const ExpertsParams& p) {
   const size_t bytes = p.experts.size() * sizeof(FeedForward);
   std::vector<char> now(bytes + sizeof(FeedForward));
   std::memcpy(now.data(), p.experts.data(), bytes);
   std::memcpy(now.data() + bytes, &p.shared, sizeof(FeedForward));
-  Table& table = (*tables)[p.experts.data()];
+  Table& table = TableOf(p.experts.data());
   if (table.host == now) return table.device;
   // Kernels under way, of any queue, may still read the old one.
-  queue->Note(cudaDeviceSynchronize());
+  if (table.device != nullptr) queue->Note(cudaDeviceSynchronize());
   if (table.host.size() != now.size()) {
     queue->Note(cudaFree(table.device));
     queue->Note(cudaMalloc(reinterpret_cast<void**>(&table.device), now.size()));

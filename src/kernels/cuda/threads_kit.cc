@@ -5,7 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <utility>
+#include <tuple>
 
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/ops.h"
@@ -14,13 +14,15 @@
 extern "C" cudaError_t __real_cudaFuncSetAttribute(const void* function, cudaFuncAttribute name,
                                                    int value);
 
-// A kernel's limits are of the process: one thread must not take back what another has just set.
+// A kernel's limits are of a device: one thread must not take back what another has just set.
 extern "C" cudaError_t __wrap_cudaFuncSetAttribute(const void* function, cudaFuncAttribute name,
                                                    int value) {
   static std::mutex mutex;
-  static auto* most = new std::map<std::pair<const void*, int>, int>();
+  static auto* most = new std::map<std::tuple<int, const void*, int>, int>();
+  int device = 0;
+  cudaGetDevice(&device);
   const std::lock_guard lock(mutex);
-  int& largest = (*most)[{function, static_cast<int>(name)}];
+  int& largest = (*most)[{device, function, static_cast<int>(name)}];
   if (value <= largest) return cudaSuccess;
   largest = value;
   return __real_cudaFuncSetAttribute(function, name, value);
