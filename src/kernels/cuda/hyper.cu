@@ -17,6 +17,7 @@ constexpr int kThreads = 256;
 constexpr int kSiteThreads = 512;              // of the blocks of hyper_predict
 constexpr int kRowThreads = 512;               // that share a row
 constexpr int kRowsOfOne = 8, kMostRows = 16;  // a warp has more rows where there are many
+constexpr int kManyThreads = 128, kManyRows = 32;  // of blocks that make partial sums alone
 constexpr int64_t kJoinedRows = 64;            // up to which updates are finished on the way
 constexpr int64_t kJoinedStreams = 4;
 // Rows of fn that a warp multiplies: fewer registers where a block should find room beside those of
@@ -42,7 +43,7 @@ template <int kEach>
 struct alignas(kEach * sizeof(BF16)) Piece {
   BF16 value[kEach];
 };
-constexpr int kPiece = 4;
+constexpr int kPiece = 4, kWidePiece = 8;
 
 template <int kEach>
 __global__ void HyperFinishKernel(HyperFinishParams p) {
@@ -195,13 +196,27 @@ __device__ float4 FinishedFour(const Update& update, int64_t row, int64_t j, int
   return {out[0], out[1], out[2], out[3]};
 }
 
-// A warp's products of a segment of the streams of rows [first, end) with kMixChunk rows of fn from
-// `mix` on, and the sum of squares: partial [rows, segments, chunks, 32]. A row adds up the same
-// way whatever else the warp does.
+// Four neighbouring columns of the streams, from column c on.
 template <bool kJoined>
+__device__ float4 StreamsFour(const HyperPredictParams& p, const Update& update, int64_t row,
+                              int64_t c) {
+  if constexpr (kJoined) {
+    const auto stream =
+        static_cast<int64_t>(static_cast<uint32_t>(c) / static_cast<uint32_t>(p.hidden));
+    return FinishedFour(update, row, stream, c - stream * p.hidden);
+  } else {
+    const int64_t width = p.streams_n * p.hidden;
+    return FourHalves(p.streams + row * width, c, width);
+  }
+}
+
+// A warp's products of a segment of the streams of rows [first, end) with part `part` of fn, kEach
+// rows of it, and the sum of squares: partial [rows, segments, chunks, 32]. A row adds up the same
+// way whatever else the warp does, and whatever kEach is.
+template <bool kJoined, int kEach>
 __device__ void AddSegment(const HyperPredictParams& p, const Update& update, int64_t first,
                            int64_t end, int64_t segment, int part, float* partial) {
-  constexpr int kEach = kMixesOf<kJoined>;
+  static_assert(kMixChunk % kEach == 0);
   const int lane = static_cast<int>(threadIdx.x) % kWarp, mixes = Mixes(p);
   const int64_t width = p.streams_n * p.hidden, c = segment * kSegment + lane * 4;
   float4 f[kEach];
@@ -213,16 +228,12 @@ __device__ void AddSegment(const HyperPredictParams& p, const Update& update, in
   WaitForEarlier();  // fn is nobody's output
   const int64_t segments = SegmentsOf(p), chunks = ChunksOfMixes(mixes);
   const int chunk = part * kEach / kMixChunk, place = part * kEach % kMixChunk;
-  const auto stream =
-      static_cast<int64_t>(static_cast<uint32_t>(c) / static_cast<uint32_t>(p.hidden));
+  float4 next = first < end ? StreamsFour<kJoined>(p, update, first, c) : float4{};
 #pragma unroll 1
   for (int64_t row = first; row < end; ++row) {
-    float4 x;
-    if constexpr (kJoined) {
-      x = FinishedFour(update, row, stream, c - stream * p.hidden);
-    } else {
-      x = FourHalves(p.streams + row * width, c, width);
-    }
+    const float4 x = next;
+    // The next row is on its way while this one is added up.
+    if (row + 1 < end) next = StreamsFour<kJoined>(p, update, row + 1, c);
     float v[kWarp] = {};
 #pragma unroll
     for (int m = 0; m < kEach; ++m) v[m] = Dot4(f[m], x);
@@ -517,8 +528,9 @@ __global__ void __launch_bounds__(kSiteThreads)
   const int64_t task = blockIdx.x * int64_t{kSiteThreads / kWarp} + threadIdx.x / kWarp;
   const int64_t first = task / (segments * mixed) * each;
   if (first < p.rows) {
-    AddSegment<kJoined>(p, update, first, min(first + each, p.rows), task / mixed % segments,
-                        static_cast<int>(task % mixed), partial);
+    AddSegment<kJoined, kMixesOf<kJoined>>(p, update, first, min(first + each, p.rows),
+                                           task / mixed % segments, static_cast<int>(task % mixed),
+                                           partial);
   } else {
     WaitForEarlier();  // the counter is not set back before
   }
@@ -526,6 +538,17 @@ __global__ void __launch_bounds__(kSiteThreads)
     __syncthreads();
     if (threadIdx.x == 0) NoteReader(readers);
   }
+}
+
+// Partial sums alone, of many rows: a warp has a whole chunk of fn in registers, and so half the
+// exchanges between lanes of two parts. Warps of a block have neighbouring segments.
+__global__ void __launch_bounds__(kManyThreads, 3)
+    PartialsKernel(const __grid_constant__ HyperPredictParams p, float* partial) {
+  const int64_t segment = int64_t{blockIdx.x} * (kManyThreads / kWarp) + threadIdx.x / kWarp;
+  if (segment >= SegmentsOf(p)) return;
+  const int64_t first = int64_t{blockIdx.y} * kManyRows;
+  AddSegment<false, kMixChunk>(p, {}, first, min(first + kManyRows, p.rows), segment,
+                               static_cast<int>(blockIdx.z), partial);
 }
 
 __global__ void __launch_bounds__(kRowThreads) CollapseKernel(CollapseParams p) {
@@ -575,11 +598,12 @@ void Embed(const EmbedParams& p) {
 }
 
 void LaunchFinish(Queue* queue, const HyperFinishParams& p) {
-  const bool pieces = p.hidden % kPiece == 0;
-  const int64_t threads = pieces ? p.hidden / kPiece : p.hidden;
-  const dim3 grid(Count(base::CeilDiv<int64_t>(threads, kThreads)), Count(p.rows));
-  const auto kernel = pieces ? HyperFinishKernel<kPiece> : HyperFinishKernel<1>;
-  LaunchEarly(queue, kernel, grid, kThreads, 0, p);
+  const auto kernel = p.hidden % kWidePiece == 0 ? HyperFinishKernel<kWidePiece>
+                      : p.hidden % kPiece == 0   ? HyperFinishKernel<kPiece>
+                                                 : HyperFinishKernel<1>;
+  const int64_t each = p.hidden % kWidePiece == 0 ? kWidePiece : p.hidden % kPiece == 0 ? kPiece : 1;
+  const int64_t blocks = base::CeilDiv<int64_t>(p.hidden / each, kThreads);
+  LaunchEarly(queue, kernel, dim3(Count(blocks), Count(p.rows)), kThreads, 0, p);
 }
 
 void HyperFinish(const HyperFinishParams& p) {
@@ -606,10 +630,18 @@ void HyperPredict(const HyperPredictParams& p) {
   const int64_t bytes = p.rows * sums * static_cast<int64_t>(sizeof(float));
   auto* partial = static_cast<float*>(queue.Scratch(bytes, Queue::kHeldSlot));
   if (partial == nullptr) return;
+  const bool many = p.rows > kJoinedRows;  // of which there is an update on the way nowhere
+  if (many) {
+    const BesideHeld beside(&queue);
+    const int64_t blocks = base::CeilDiv<int64_t>(SegmentsOf(p), kManyThreads / kWarp);
+    const dim3 grid(Count(blocks), Count(base::CeilDiv<int64_t>(p.rows, kManyRows)),
+                    Count(ChunksOfMixes(Mixes(p))));
+    LaunchEarly(&queue, PartialsKernel, grid, kManyThreads, 0, p, partial);
+  }
   const int64_t each = std::clamp<int64_t>(p.rows / kRowsOfOne, 1, kMostRows);
   const bool joined = update.finish.rows > 0;
   const int64_t tasks = SegmentsOf(p) * (joined ? PartsOf<true>(p) : PartsOf<false>(p));
-  const int64_t all = base::CeilDiv(p.rows, each) * tasks;
+  const int64_t all = many ? 0 : base::CeilDiv(p.rows, each) * tasks;
   const int parts = PartsOfRow(p);  // clusters are of one kind of blocks
   const auto segment_blocks =
       Count(base::RoundUp<int64_t>(base::CeilDiv<int64_t>(all, kSiteThreads / kWarp), parts));
