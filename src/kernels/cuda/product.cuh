@@ -23,6 +23,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/operand.cuh"
 
 namespace thalweg::kernels::cuda {
@@ -222,6 +223,8 @@ __device__ inline void SyncGroup() {
   asm volatile("bar.sync %0, 128;\n" ::"r"(static_cast<int>(threadIdx.x) / 128 + 1) : "memory");
 }
 
+inline constexpr int kMostRanks = 8;  // blocks of a portable cluster
+
 // The sums of all ranks of a cluster for one column, added in their order.
 struct ClusterSums {
   const float* mine = nullptr;
@@ -229,10 +232,15 @@ struct ClusterSums {
   __device__ float operator()(int i) const {
     if (ranks == 1) return mine[i];
     const auto cluster = cooperative_groups::this_cluster();
-    float sum = 0;
-    for (int r = 0; r < ranks; ++r) {
-      const float part = *cluster.map_shared_rank(const_cast<float*>(mine) + i, r);
-      sum = r == 0 ? part : sum + part;
+    float parts[kMostRanks];  // all on their way before the first is added
+#pragma unroll
+    for (int r = 0; r < kMostRanks; ++r) {
+      if (r < ranks) parts[r] = *cluster.map_shared_rank(const_cast<float*>(mine) + i, r);
+    }
+    float sum = parts[0];
+#pragma unroll
+    for (int r = 1; r < kMostRanks; ++r) {
+      if (r < ranks) sum += parts[r];
     }
     return sum;
   }
@@ -244,9 +252,20 @@ struct PlainSums {
   __device__ float operator()(int i) const { return mine[i]; }
 };
 
+// What the ranks have stored is there for all of them.
 __device__ inline void SyncRanks(int ranks) {
   if (ranks > 1) {
     cooperative_groups::this_cluster().sync();
+  } else {
+    SyncGroup();
+  }
+}
+// All ranks have read. Nothing has to be seen by others: a release would wait for the stores of
+// outputs, to all of memory.
+__device__ inline void LeaveRanks(int ranks) {
+  if (ranks > 1) {
+    ArriveCluster();
+    WaitCluster();
   } else {
     SyncGroup();
   }
@@ -354,7 +373,7 @@ __device__ inline void StoreTile(const Op& op, const typename Op::Item& item,
         op.Store(item, group * S::kQuads + q, p * kAtOnce + n, FromLane(columns[p], n),
                  SumsOf<Op>(mine + n * kSumPitch, ranks));
       }
-      SyncRanks(ranks);
+      LeaveRanks(ranks);
     }
   }
 }

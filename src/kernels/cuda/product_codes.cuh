@@ -329,7 +329,7 @@ class CodesConsumer {
         op_.Store(item, group, p * kAtOnce + n, FromLane(columns.of[p], n),
                   SumsOf<Op>(mine + n * kSumPitch, ranks));
       }
-      SyncRanks(ranks);
+      LeaveRanks(ranks);
     }
   }
 

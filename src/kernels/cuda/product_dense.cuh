@@ -42,7 +42,7 @@ struct DenseLayout {
 template <typename S>
 __device__ inline void MeetDense(int cluster) {
   if (cluster == 1) return;
-  for (int i = 0; i < 2 * S::kQuads; ++i) SyncRanks(cluster);
+  for (int i = 0; i < 2 * S::kQuads; ++i) LeaveRanks(cluster);
 }
 
 // A warp that copies weights.

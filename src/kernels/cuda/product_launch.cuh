@@ -14,21 +14,20 @@ namespace thalweg::kernels::cuda {
 // Tiles of packed weights where K is split over a cluster, for few rows and few tiles; several
 // small blocks on a multiprocessor keep many loads under way.
 using OneUnits = FewShape<8, 3, 5>;
-using TwoUnits = FewShape<16, 3, 3>;
-using FourUnits = FewShape<32, 2, 3>;
+using FewWide = WideShape<1, 1, 6, 2, 32>;
 // Tiles of packed weights where there are many.
 using ManyNarrow = RingShape<2, 4, 4, 2, 8, 16>;
-using MiddleWide = WideShape<2, 1, 7, 1, 64>;
+using MiddleWide = WideShape<1, 1, 6, 2, 64>;
 using SmallWide = WideShape<1, 1, 4, 2, 128>;
 using LargeWide = WideShape<2, 1, 7, 1, 128>;
 // Packed weights that a ring does not take (RingTakes), and other weights.
 using OddUnits = Shape<2, 1, 64, 1, 4, 2>;
 using FewHalves = Shape<1, 1, 8, 2, 5, 2>;
 using ManyHalves = Shape<2, 1, 64, 1, 4, 1>;
+using MostHalves = Shape<2, 1, 128, 1, 4, 1>;
 using FewFloats = Shape<1, 1, 8, 1, 5, 2>;
 using ManyFloats = Shape<1, 1, 64, 1, 4, 1>;
 
-inline constexpr int kMostRanks = 8;        // blocks of a portable cluster
 inline constexpr int kLeastRankUnits = 16;  // units of K that are worth a block
 
 inline int UnitsOf(int64_t width) {
@@ -200,13 +199,12 @@ bool RingTakes(const Op& op) {
 // of any other.
 template <typename Op, typename Run>
 void ChooseUnits(const Op& op, int64_t tiles, Run run) {
-  constexpr int64_t kNarrow = 16, kMiddle = 64, kRow = 128;  // input rows
+  constexpr int64_t kNarrow = 16, kFew = 32, kMiddle = 64, kRow = 128;  // input rows
   const bool many = tiles >= 2 * MultiprocessorCount();
   if (!RingTakes(op)) return run(OddUnits());
   if (op.rows <= kNarrow && many) return run(ManyNarrow());
   if (op.rows <= OneUnits::kCols) return run(OneUnits());
-  if (op.rows <= TwoUnits::kCols) return run(TwoUnits());
-  if (op.rows <= FourUnits::kCols && !many) return run(FourUnits());
+  if (op.rows <= kFew && !many) return run(FewWide());
   if (op.rows <= kMiddle) return run(MiddleWide());
   const int64_t large = base::CeilDiv(tiles, int64_t{2}) * base::CeilDiv(op.rows, kRow);
   if (large < MultiprocessorCount()) return run(SmallWide());

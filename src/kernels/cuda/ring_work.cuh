@@ -45,7 +45,7 @@ struct RingWork {
   __device__ void Meet(int columns) const {
     if (cluster == 1) return;
     const int times = 2 * S::kQuads * Passes<S>(columns, typename S::Widths());
-    for (int i = 0; i < times; ++i) SyncRanks(cluster);
+    for (int i = 0; i < times; ++i) LeaveRanks(cluster);
   }
   template <typename S, int... kWidths>
   __device__ static int Passes(int columns, std::integer_sequence<int, kWidths...>) {
