@@ -16,8 +16,8 @@ using ExpertsOfFew = RingShape<1, 4, 3, 5, 8>;  // of calls of few rows
 using ExpertsTo8 = RingShape<2, 6, 3, 2, 8>;
 using ExpertsTo32 = RingShape<2, 2, 5, 2, 8, 16, 32>;
 using ExpertsTo64 = WideShape<1, 2, 6, 2, 32, 64>;
-using ExpertsTo96 = WideShape<1, 2, 4, 2, 64, 96>;
-using ExpertsTo128 = WideShape<1, 2, 4, 2, 128>;
+using ExpertsTo96 = WideShape<3, 1, 6, 1, 96>;
+using ExpertsOfMany = WideShape<1, 1, 4, 2, 160>;
 
 // The same for products of codes.
 using CodesTo32 = CodesShape<4, 4, 4, 1, 1, 1, 8, 16, 32>;
@@ -43,7 +43,7 @@ void ChoosePacked(Queue* queue, const ExpertsParams& p) {
   if (most <= 36) return RunPass<ExpertsTo32, Operand::kUnits>(queue, p);
   if (most <= 68) return RunPass<ExpertsTo64, Operand::kUnits>(queue, p);
   if (most <= 100) return RunPass<ExpertsTo96, Operand::kUnits>(queue, p);
-  return RunPass<ExpertsTo128, Operand::kUnits>(queue, p);
+  return RunPass<ExpertsOfMany, Operand::kUnits>(queue, p);
 }
 
 void ChooseCodes(Queue* queue, const ExpertsParams& p) {

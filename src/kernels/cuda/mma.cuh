@@ -129,6 +129,12 @@ __device__ inline void Wgmma(float (&d)[64], const uint32_t (&a)[4], uint64_t b)
       : THALWEG_SUMS_64
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
 }
+__device__ inline void Wgmma(float (&d)[80], const uint32_t (&a)[4], uint64_t b) {
+  asm volatile("wgmma.mma_async.sync.aligned.m64n160k16.f32.bf16.bf16 {" THALWEG_NAMES_80
+      "}, {%80, %81, %82, %83}, %84, 1, 1, 1, 0;\n"
+      : THALWEG_SUMS_80
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+}
 // clang-format on
 
 // Where B of one K = 16 step is: core matrices along K are neighbours, groups of 8 columns are
