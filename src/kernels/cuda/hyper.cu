@@ -14,11 +14,11 @@ namespace thalweg::kernels::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kSiteThreads = 512;              // of the blocks of hyper_predict
-constexpr int kRowThreads = 512;               // that share a row
-constexpr int kRowsOfOne = 8, kMostRows = 16;  // a warp has more rows where there are many
+constexpr int kSiteThreads = 512;                  // of the blocks of hyper_predict
+constexpr int kRowThreads = 512;                   // that share a row
+constexpr int kRowsOfOne = 8, kMostRows = 16;      // a warp has more rows where there are many
 constexpr int kManyThreads = 128, kManyRows = 32;  // of blocks that make partial sums alone
-constexpr int64_t kJoinedRows = 64;            // up to which updates are finished on the way
+constexpr int64_t kJoinedRows = 64;                // up to which updates are finished on the way
 constexpr int64_t kJoinedStreams = 4;
 // Rows of fn that a warp multiplies: fewer registers where a block should find room beside those of
 // the kernel in front.
@@ -601,7 +601,9 @@ void LaunchFinish(Queue* queue, const HyperFinishParams& p) {
   const auto kernel = p.hidden % kWidePiece == 0 ? HyperFinishKernel<kWidePiece>
                       : p.hidden % kPiece == 0   ? HyperFinishKernel<kPiece>
                                                  : HyperFinishKernel<1>;
-  const int64_t each = p.hidden % kWidePiece == 0 ? kWidePiece : p.hidden % kPiece == 0 ? kPiece : 1;
+  const int64_t each = p.hidden % kWidePiece == 0 ? kWidePiece
+                       : p.hidden % kPiece == 0   ? kPiece
+                                                  : 1;
   const int64_t blocks = base::CeilDiv<int64_t>(p.hidden / each, kThreads);
   LaunchEarly(queue, kernel, dim3(Count(blocks), Count(p.rows)), kThreads, 0, p);
 }

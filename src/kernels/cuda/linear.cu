@@ -40,7 +40,8 @@ void ChooseLinear(Queue* queue, Operand operand, Numerics numerics, const Linear
     case Operand::kHalves:
       if (HalvesTake(op)) return LaunchHalves(queue, op);
       if (op.rows <= 8) return LaunchLinear<FewHalves, Operand::kHalves>(queue, op);
-      if (op.rows <= ManyHalves::kCols) return LaunchLinear<ManyHalves, Operand::kHalves>(queue, op);
+      if (op.rows <= ManyHalves::kCols)
+        return LaunchLinear<ManyHalves, Operand::kHalves>(queue, op);
       return LaunchLinear<MostHalves, Operand::kHalves>(queue, op);
     case Operand::kFloats:
       if (op.rows <= 8) return LaunchLinear<FewFloats, Operand::kFloats>(queue, op);

@@ -213,9 +213,7 @@ constexpr Dense kDense[] = {{"wq_a + wkv, fp8", WeightFormat::kFp8, 5120, 1792, 
                             {"wo_b, fp8", WeightFormat::kFp8, 8192, 5120, 1},
                             {"head, bf16", WeightFormat::kBF16, 5120, 129280, 1}};
 
-int64_t BytesOf(const Dense& d) {
-  return d.in * d.out * (d.format == WeightFormat::kBF16 ? 2 : 1);
-}
+int64_t BytesOf(const Dense& d) { return d.in * d.out * (d.format == WeightFormat::kBF16 ? 2 : 1); }
 
 // Matrices of one shape, more than the cache holds.
 class DenseWeights {
@@ -308,7 +306,8 @@ void Repeat(const Stream& stream, const char* name, int64_t rows, int calls, int
   std::vector<unsigned long long> host(static_cast<size_t>(calls));
   Check(cudaMemcpy(host.data(), sums, host.size() * 8, cudaMemcpyDeviceToHost));
   int differ = 0;
-  for (size_t i = 0; i < host.size(); ++i) differ += host[i] != host[i % static_cast<size_t>(kinds)];
+  for (size_t i = 0; i < host.size(); ++i)
+    differ += host[i] != host[i % static_cast<size_t>(kinds)];
   std::printf("| %s | %lld | %d | %d | %016llx |\n", name, static_cast<long long>(rows), calls,
               differ, host[0]);
   std::fflush(stdout);
