@@ -46,6 +46,7 @@ DraftLengths ChooseLengths(const DraftOptions& options, std::optional<spec::Draf
     out.draft[i] = plan.draft[i];
     allowed += out.verify[i];
   }
+  if (allowed == 0) return out;  // no blocks are there: nothing is to be shared out
   const int64_t budget = std::min(allowed, plan.budget.drafts);
   if (!options.variable && budget > 0) return out;
   const std::vector<int32_t> most = out.verify;

@@ -16,8 +16,7 @@ constexpr uint64_t kRecordSteps = 32;  // a record older than that says less tha
 constexpr double kFewRows = 1.15;
 // Text that is easy: of nano's answers to its own prompts, 3.8 tokens a step.
 constexpr double kEasyAcceptance = 0.83;
-// A try drafts for a few sequences, so many blocks in all.
-constexpr int64_t kTrySequences = 16;
+// Blocks of a try: some say little of whether text has become easy, many say no more.
 constexpr int64_t kLeastTried = 4, kMostTried = 32;
 
 }  // namespace
@@ -104,23 +103,49 @@ Outlook DraftPlanner::LookAhead(const Prospect& prospect) const {
   }
   outlook.hope = Choose(load, easy).gain();
   if (load_gate_.open()) return outlook;
-  load.drafting = std::min(prospect.decoding, kTrySequences);
-  const auto rows = load.drafting * static_cast<int64_t>(options_.slots);
+  ChooseTry(load, &outlook);
+  return outlook;
+}
+
+// A try for so many sequences: as many blocks as lose no more than what it loses anyway.
+DraftPlanner::Try DraftPlanner::TryOf(StepLoad load, int64_t count,
+                                      std::span<const double> known) const {
+  load.drafting = count;
+  std::vector<double> tried;
+  for (int64_t s = 0; s < count; ++s) tried.insert(tried.end(), known.begin(), known.end());
+  const Budget all = BudgetOf(costs_, load, tried, static_cast<int64_t>(tried.size()));
+  const double lost = std::max(0.0, all.seconds / all.plain_seconds * (1 - all.gain()));
+  const auto steps = [&](int64_t blocks) { return (blocks + count - 1) / count; };
+  const double most = LoadGate::kTryOverhead / (lost + LoadGate::kListenCost);
+  const int64_t chosen =
+      std::clamp(static_cast<int64_t>(most), steps(kLeastTried), steps(kMostTried));
+  return {.sequences = count,
+          .steps = chosen,
+          .blocks = std::min(chosen * count, kMostTried),
+          .lost = static_cast<double>(chosen) * lost};
+}
+
+// For few sequences in more steps or for many at once: a processor pays for rows, a device for
+// steps that draft at all. What brings more blocks for no more than the rest of a try, and of what
+// is dearer the cheapest.
+void DraftPlanner::ChooseTry(const StepLoad& load, Outlook* outlook) const {
   std::vector<double> known;  // of a sequence as any other
   AddSurvivals({.survival = recent_}, 0, options_.slots, &known);
-  std::vector<double> tried;
-  for (int64_t s = 0; s < load.drafting; ++s) tried.insert(tried.end(), known.begin(), known.end());
-  const Budget all = BudgetOf(costs_, load, tried, rows);
-  const double lost = std::max(0.0, all.seconds / all.plain_seconds * (1 - all.gain()));
-  const auto steps = [&](int64_t blocks) { return (blocks + load.drafting - 1) / load.drafting; };
-  // As long as its drafts lose no more than what it loses anyway.
-  outlook.try_steps = steps(kLeastTried);
-  while (outlook.try_steps < steps(kMostTried) &&
-         static_cast<double>(outlook.try_steps + 1) * (lost + LoadGate::kListenCost) <=
-             LoadGate::kTryOverhead)
-    ++outlook.try_steps;
-  outlook.try_loss = static_cast<double>(outlook.try_steps) * lost;
-  return outlook;
+  const auto better = [](const Try& a, const Try& b) {
+    const bool a_cheap = a.lost <= LoadGate::kTryOverhead,
+               b_cheap = b.lost <= LoadGate::kTryOverhead;
+    if (a_cheap != b_cheap) return a_cheap;
+    if (a_cheap && a.blocks != b.blocks) return a.blocks > b.blocks;
+    return a.lost < b.lost;
+  };
+  Try best = TryOf(load, 1, known);
+  for (int64_t count = 2; count < 2 * load.drafting; count *= 2) {
+    const Try other = TryOf(load, std::min(count, load.drafting), known);
+    if (better(other, best)) best = other;
+  }
+  outlook->try_sequences = best.sequences;
+  outlook->try_steps = best.steps;
+  outlook->try_loss = best.lost;
 }
 
 // Whose a try's blocks are changes from one to the next, and follows from no draft.
@@ -130,9 +155,10 @@ void DraftPlanner::Apply(const LoadGate::Answer& answer, uint64_t step, StepDraf
   tried_text_ = answer.few || (tried_text_ && !load_gate_.settled());
   if (!answer.few) return;
   const auto count = plan->draft.size();
-  int64_t left = kTrySequences;
+  const auto tried = static_cast<uint64_t>(outlook_.try_sequences);
+  int64_t left = outlook_.try_sequences;
   for (size_t i = 0; i < count; ++i) {
-    uint8_t& draft = plan->draft[(i + step * kTrySequences) % count];
+    uint8_t& draft = plan->draft[(i + step * tried) % count];
     if (draft != 0 && --left < 0) draft = 0;
   }
 }
@@ -170,6 +196,7 @@ void DraftPlanner::Observe(uint64_t step, std::span<const DraftOutcome> outcomes
   const bool some = std::any_of(outcomes.begin(), outcomes.end(),
                                 [](const DraftOutcome& o) { return o.verified > 0; });
   for (const DraftOutcome& o : outcomes) {
+    if (o.verified_confidences.empty() && o.next_confidences.empty() && o.verified == 0) continue;
     Pending p = {.step = step,
                  .sequence = o.sequence,
                  .life = LifeOf(o.sequence),

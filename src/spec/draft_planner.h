@@ -114,6 +114,13 @@ class DraftPlanner {
   Prospect Look(uint64_t step, std::span<const PlannedSequence> sequences, StepDrafts* plan);
   const Outlook& OutlookOf(const Prospect& prospect);
   Outlook LookAhead(const Prospect& prospect) const;
+  // What a try would be.
+  struct Try {
+    int64_t sequences = 1, steps = 1, blocks = 1;
+    double lost = 0;  // by its drafts, in plain steps
+  };
+  Try TryOf(StepLoad load, int64_t count, std::span<const double> known) const;
+  void ChooseTry(const StepLoad& load, Outlook* outlook) const;
   void Apply(const LoadGate::Answer& answer, uint64_t step, StepDrafts* plan);
   Budget Choose(const StepLoad& load, std::span<const double> survivals) const;
 

@@ -61,6 +61,7 @@ void LoadGate::Turn() {
   const bool mistake = !open_ && steps_ < kSettledSteps && lost_ > 0;
   if (!open_) needed_ = mistake ? std::min(2 * needed_, kMostLoss) : kLoss;
   if (!open_ && opened_by_try_) LearnOfTry(mistake ? lost_ : 0);
+  if (!open_) account_ -= std::max(0.0, lost_);
   opened_by_try_ = open_ && HasTried();
   counts_.openings += open_ ? 1 : 0;
   if (!open_) closed_load_ = load_;
@@ -82,7 +83,7 @@ void LoadGate::Account(const Outlook& outlook) {
   if (budget.plain_rate <= 0) return;  // nothing decodes
   const double load = budget.plain_rate * budget.plain_seconds;
   const bool other = load > 1.5 * load_ || load < load_ / 1.5;
-  if (other && load_ > 0) loss_ = std::max(0.0, loss_);
+  if (other && load_ > 0) loss_ = open_ ? std::max(0.0, loss_) : 0;
   if (other) load_ = load;
   if (open_) return CountOpen(budget);
   if (HasNews(load)) loss_ = std::max(0.0, loss_ + budget.gain() - kLeastGain);
@@ -90,16 +91,18 @@ void LoadGate::Account(const Outlook& outlook) {
 }
 
 void LoadGate::CountOpen(const Budget& budget) {
-  const double loss = (1 - budget.gain()) * budget.seconds / budget.plain_seconds;
-  lost_ += ready_ ? loss : kListenCost;
+  const double slower = budget.seconds / budget.plain_seconds;
+  const double loss = (kLeastKept - budget.gain()) * slower;
+  lost_ += ready_ ? (1 - budget.gain()) * slower : kListenCost;
   const double credit =
       steps_ >= kListenSteps ? kMostCredit * Noise(budget) : std::max(0.0, -loss_);
   loss_ = std::max(-credit, loss_ + (loss_ > 0 || loss > 0 ? loss : loss / 2));
+  if (loss < 0) Save(-loss * kSavedOfGains, kMostAccount);
 }
 
 // Of what easy text would show in one try, half is enough.
 double LoadGate::Needed(const Outlook& outlook) const {
-  if (!HasTried()) return needed_;
+  if (!HasTried()) return account_ > 0 ? std::max(needed_, kOpeningPrice) : HUGE_VAL;
   const double shown = static_cast<double>(kNewsSteps) * (outlook.hope - kLeastGain);
   return std::clamp(shown / 2, kLoss, needed_);
 }
@@ -121,13 +124,17 @@ bool LoadGate::Loses(const Outlook& outlook) const {
   return hopeless || loss_ >= MostLoss(outlook.budget);
 }
 
-bool LoadGate::TryIsDue(const Outlook& outlook) const {
-  if (outlook.hope < kLeastHope) return false;
+double LoadGate::PriceOfTry(const Outlook& outlook) {
   const auto listened = static_cast<double>(kShortListenSteps + outlook.try_steps + kResultSteps);
-  const double lost = kListenCost * listened + kTryOverhead + outlook.try_loss + mistakes_;
+  return kListenCost * listened + kTryOverhead + outlook.try_loss;
+}
+
+bool LoadGate::TryIsDue(const Outlook& outlook) const {
+  const double price = PriceOfTry(outlook);
+  if (outlook.hope < kLeastHope || account_ < price) return false;
   const double change = kFirstChange + static_cast<double>(steps_);
-  const double wait = std::sqrt(2 * lost * change / (outlook.hope - 1));
-  return static_cast<double>(since_try_) >= std::max(wait, lost / kTryShare);
+  const double wait = std::sqrt(2 * (price + mistakes_) * change / (outlook.hope - 1));
+  return static_cast<double>(since_try_) >= std::max(wait, price / kTryShare);
 }
 
 // A try writes context, drafts, and waits for what comes of it, so that the context goes on if that
@@ -140,6 +147,7 @@ LoadGate::Answer LoadGate::Closed(const Outlook& outlook) {
     if (tried_) LearnOfTry(0);  // the one before has opened nothing
     tried_ = true;
     since_try_ = try_step_ = 0;
+    account_ -= PriceOfTry(outlook);
     ++counts_.tries;
   }
   const int64_t drafted = kShortListenSteps + outlook.try_steps;
@@ -156,6 +164,7 @@ LoadGate::Answer LoadGate::Open(const Outlook& outlook) {
 }
 
 LoadGate::Answer LoadGate::Step(const Outlook& outlook) {
+  Save(kTryShare, open_ ? kMostAccount : std::max(kMostAccount, PriceOfTry(outlook)));
   Account(outlook);
   if (open_ ? Loses(outlook) : loss_ >= Needed(outlook)) Turn();
   ++steps_;

@@ -61,10 +61,13 @@ class Trust {
 
 // What a gate looks at, once a step.
 struct Outlook {
-  Budget budget = {};     // the step, if every willing sequence had a block
-  double hope = 1;        // its gain, if the text were easy
-  int64_t try_steps = 1;  // that a try drafts in
-  double try_loss = 0;    // what it loses, in plain steps, if the text is as it was
+  Budget budget = {};  // the step, if every willing sequence had a block
+  double hope = 1;     // its gain, if the text were easy
+  // A try: for how many sequences it drafts, in how many steps, and what its drafts lose, in plain
+  // steps, if the text is as it was.
+  int64_t try_sequences = 1;
+  int64_t try_steps = 1;
+  double try_loss = 0;
 };
 
 // Whether blocks are drafted at all. It changes its mind when what the present state loses against
@@ -72,6 +75,17 @@ struct Outlook {
 // small. Half of what drafts have gained at a load may be lost again first, kMostCredit steps at
 // most, and more where few sequences speak: text has stretches that are hard to foretell, and a
 // window of context lost costs more than they do.
+//
+// Looking for text that has become easy, or for what another load brings, may lose so much in all:
+// there is an account, in plain steps, to which every step adds kTryShare and gains a little more,
+// up to kMostAccount or the price of a try. A try is paid from it before it is made, and what an
+// opening has lost when it is closed again; there is no try that it cannot pay, and no opening for
+// another load when nothing is left. So whatever happens, what is lost is at most the share, what
+// was there at first, and one opening more (gate_test); half of what open drafts have gained before
+// aside.
+//
+// Another load is no reason by itself: a batch that fills up passes through all of them. What it
+// would have gained has to add up to what an opening costs first.
 //
 // To start again it asks for twice as much each time that starting was soon regretted, and for half
 // as much again with every kSettledSteps steps that it stays closed: so it is fooled once in so
@@ -86,7 +100,10 @@ struct Outlook {
 // are none.
 class LoadGate {
  public:
-  static constexpr double kLeastGain = 1.02;  // to start; below 1 it stops
+  // To start, and to go on. Below it drafts are not worth what budgets do not know: sequences that
+  // end apart leave a batch half empty, and prompts that come one by one have steps of their own.
+  static constexpr double kLeastGain = 1.15;
+  static constexpr double kLeastKept = 1.07;
   static constexpr double kLoss = 0.25;
   static constexpr double kLossOfOne = 4;    // times kLoss more with one sequence, a block a step
   static constexpr double kMistakes = 0.25;  // of tries that open for nothing, before any did
@@ -107,7 +124,12 @@ class LoadGate {
   // What a try costs beside its drafts, in plain steps: results that are waited for, steps of its
   // kind that are not recorded yet.
   static constexpr double kTryOverhead = 1;
-  static constexpr double kTryShare = 1.0 / 128;  // of the time, at most
+  static constexpr double kTryShare = 1.0 / 160;  // of the time, at most
+  static constexpr double kFirstAccount = 2;
+  static constexpr double kMostAccount = 4;
+  static constexpr double kSavedOfGains = 1.0 / 16;
+  // What an opening costs: context that is written, and what it loses until it is closed again.
+  static constexpr double kOpeningPrice = 3;
   static constexpr double kLeastHope = 1.1;
   static constexpr double kFirstChange = 1000;  // steps behind a turn in which one more is guessed
   static constexpr int64_t kResultSteps = 3;    // until a try's blocks are judged and known
@@ -133,6 +155,8 @@ class LoadGate {
   // Whether it would look at what a step of that many tokens could gain: where nothing new speaks
   // for opening, it counts steps alone.
   bool Looks(double tokens) const { return open_ || trying_ || HasNews(tokens); }
+  // Plain steps that looking for gains may still lose.
+  double account() const { return account_; }
   // Open for so long that there is a context.
   bool settled() const { return open_ && steps_ >= kListenSteps; }
   // Whether rows of a step without tokens to come (pieces of prompts) join the context.
@@ -142,6 +166,11 @@ class LoadGate {
   void Turn();
   void Account(const Outlook& outlook);
   void CountOpen(const Budget& budget);
+  // Not beyond `most`; what is there stays.
+  void Save(double steps, double most) {
+    if (account_ < most) account_ = std::min(most, account_ + steps);
+  }
+  static double PriceOfTry(const Outlook& outlook);
   void LearnOfTry(double lost) { mistakes_ += (lost - mistakes_) * kMistakeShare; }
   double Needed(const Outlook& outlook) const;
   Answer Open(const Outlook& outlook);
@@ -159,6 +188,7 @@ class LoadGate {
          needed_ = kLoss;  // what has added up (credit below 0), and has to, to open
   double load_ = 0;        // tokens of a plain step where the credit was earned
   double lost_ = 0;        // plain steps, since it opened
+  double account_ = kFirstAccount;
   double mistakes_ = kMistakes * kLoss * kLossOfOne;  // that openings lost, by try
   int64_t steps_ = 0;                                 // since it turned
   int64_t context_steps_ = 0;                         // that wrote the context, up to now

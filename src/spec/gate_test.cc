@@ -52,9 +52,11 @@ TEST(LoadGate, ClosesWhenWhatIsLostAddsUp) {
   EXPECT_TRUE(gate.open());
   EXPECT_NEAR(StepsUntil(&gate, false, WithGain(0.5)), 5, 1);  // what the first text may cost
   LoadGate slow;
-  EXPECT_NEAR(StepsUntil(&slow, false, WithGain(0.95)), 45, 2);
+  EXPECT_NEAR(StepsUntil(&slow, false, WithGain(0.95)), 19, 2);
   LoadGate good;
-  EXPECT_EQ(StepsUntil(&good, false, WithGain(1.005)), -1);
+  EXPECT_EQ(StepsUntil(&good, false, WithGain(1.075)), -1);
+  LoadGate hardly;  // less than what a budget does not know
+  EXPECT_GT(StepsUntil(&hardly, false, WithGain(1.02)), 30);
 }
 
 // A step that takes six times as long and brings three times the tokens loses three steps.
@@ -75,8 +77,8 @@ TEST(LoadGate, ClosesAtOnceWhereEasyTextWouldNotPay) {
 TEST(LoadGate, GainsMakeUpForLosses) {
   LoadGate gate;
   for (int i = 0; i < 200; ++i) {
-    gate.Step(WithGain(0.9));
-    gate.Step(WithGain(1.1));
+    gate.Step(WithGain(0.95));
+    gate.Step(WithGain(1.25));
   }
   EXPECT_TRUE(gate.open());
 }
@@ -86,7 +88,7 @@ TEST(LoadGate, GainsMakeUpForLosses) {
 TEST(LoadGate, HalfOfWhatWasGainedMayBeLostAgain) {
   LoadGate gate;
   for (int i = 0; i < 100; ++i) gate.Step(WithGain(2));
-  for (int i = 0; i < 20; ++i) EXPECT_TRUE(gate.Step(WithGain(0.8)).draft);
+  for (int i = 0; i < 15; ++i) EXPECT_TRUE(gate.Step(WithGain(0.8)).draft);
   EXPECT_NEAR(StepsUntil(&gate, false, WithGain(0.8)), 2, 1);
   LoadGate one;
   const auto of_one = [](double gain) {
@@ -96,8 +98,8 @@ TEST(LoadGate, HalfOfWhatWasGainedMayBeLostAgain) {
     return outlook;
   };
   for (int i = 0; i < 100; ++i) one.Step(of_one(2));
-  for (int i = 0; i < 90; ++i) EXPECT_TRUE(one.Step(of_one(0.8)).draft);
-  EXPECT_NEAR(StepsUntil(&one, false, of_one(0.8)), 16, 2);
+  for (int i = 0; i < 65; ++i) EXPECT_TRUE(one.Step(of_one(0.8)).draft);
+  EXPECT_NEAR(StepsUntil(&one, false, of_one(0.8)), 14, 2);
   LoadGate changed;
   for (int i = 0; i < 100; ++i) changed.Step(WithGain(2));
   Outlook more = WithGain(0.5);
@@ -132,9 +134,9 @@ TEST(LoadGate, TriesWhetherTextHasBecomeEasy) {
   ASSERT_GE(tries.at.size(), 100u);
   EXPECT_EQ(tries.context, static_cast<int64_t>(tries.at.size()) *
                                (LoadGate::kShortListenSteps + 1 + LoadGate::kResultSteps));
-  EXPECT_GT(tries.at[1] - tries.at[0], 150);
-  EXPECT_LT(tries.at[1] - tries.at[0], 350);
-  EXPECT_GT(tries.at.back() - tries.at[tries.at.size() - 2], 2 * (tries.at[1] - tries.at[0]));
+  EXPECT_GT(tries.at[1] - tries.at[0], 300);
+  EXPECT_LT(tries.at[1] - tries.at[0], 450);
+  EXPECT_GT(2 * (tries.at.back() - tries.at[tries.at.size() - 2]), 3 * (tries.at[1] - tries.at[0]));
   const double lost = 0.5 + LoadGate::kListenCost * LoadGate::kShortListenSteps;
   EXPECT_LE(static_cast<double>(tries.at.size()) * lost, LoadGate::kTryShare * 100'000);
 }
@@ -162,12 +164,12 @@ TEST(LoadGate, OpensForNewsAlone) {
   Outlook few = WithGain(1.5);
   few.budget.seconds = few.budget.plain_seconds = 0.1;
   few.budget.tokens = 15;
-  EXPECT_LE(StepsUntil(&other, true, few), 2);
+  EXPECT_NEAR(StepsUntil(&other, true, few), LoadGate::kOpeningPrice / 0.35, 1);
 }
 
 // What begins again has a context before it has drafts; behind a try it has some already.
 TEST(LoadGate, ListensBeforeItDraftsAgain) {
-  for (const double gain : {1.15, 1.5}) {
+  for (const double gain : {1.2, 1.5}) {
     LoadGate gate = Closed();
     Outlook few = WithGain(gain);
     few.budget.seconds = few.budget.plain_seconds = 0.1;
@@ -187,9 +189,9 @@ TEST(LoadGate, ListensBeforeItDraftsAgain) {
 // Whoever changes its mind for nothing has to be told more clearly, until it stays for a while.
 TEST(LoadGate, AsksForMoreAfterMistakes) {
   LoadGate gate = Closed();
-  const Outlook few = OtherLoad(1.12);
+  const Outlook few = OtherLoad(1.5);
   std::vector<int> steps;
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 8; ++i) {
     steps.push_back(StepsUntil(&gate, true, few));
     ASSERT_GT(steps.back(), 0);
     StepsUntil(&gate, false, WithGain(0.5));
@@ -205,15 +207,15 @@ TEST(LoadGate, AsksForMoreAfterMistakes) {
 // as many as that takes: the gate cannot be fooled more often, whatever it is told.
 TEST(LoadGate, ForgetsMistakesWhileClosed) {
   LoadGate gate = Closed();
-  for (int i = 0; i < 6; ++i) {
-    ASSERT_GT(StepsUntil(&gate, true, OtherLoad(1.12)), 0);
+  for (int i = 0; i < 9; ++i) {
+    ASSERT_GT(StepsUntil(&gate, true, OtherLoad(1.5)), 0);
     StepsUntil(&gate, false, WithGain(0.5));
   }
   LoadGate later = gate;
-  const int soon = StepsUntil(&gate, true, OtherLoad(1.12));
+  const int soon = StepsUntil(&gate, true, OtherLoad(1.5));
   for (int64_t i = 0; i < 6 * LoadGate::kSettledSteps; ++i) later.Step(WithGain(0.5));
   EXPECT_GT(soon, 100);
-  EXPECT_LE(StepsUntil(&later, true, OtherLoad(1.12)), 4);
+  EXPECT_LE(StepsUntil(&later, true, OtherLoad(1.5)), LoadGate::kOpeningPrice / 0.35 + 1);
 }
 
 TEST(LoadGate, LiarsFoolItRarely) {
@@ -227,6 +229,48 @@ TEST(LoadGate, LiarsFoolItRarely) {
   }
   const double first = std::log2(LoadGate::kMostLoss / LoadGate::kLoss);  // until that holds it
   EXPECT_LE(mistakes, kSteps / LoadGate::kSettledSteps + first + 1);
+}
+
+// A batch that fills up passes through every load: none of them opens it on the way.
+TEST(LoadGate, LoadsThatPassDoNotOpenIt) {
+  LoadGate gate = Closed();
+  for (int wave = 0; wave < 50; ++wave) {
+    for (int i = 0; i < 4; ++i) gate.Step(OtherLoad(1.6));
+    for (int i = 0; i < 60; ++i) gate.Step(WithGain(0.9));
+  }
+  EXPECT_FALSE(gate.open());
+  EXPECT_EQ(gate.counts().openings, 0);
+}
+
+// What is lost for good, in plain steps, when the gate is told `told` wherever it could begin again
+// and drafts bring `true_gain` as soon as it has.
+double Lost(double told, double true_gain, int64_t steps) {
+  LoadGate gate;
+  double lost = 0;
+  bool trying = false;
+  for (int64_t i = 0; i < steps; ++i) {
+    const Outlook outlook = gate.open()  ? WithGain(true_gain, 2)
+                            : i % 3 != 0 ? OtherLoad(told)
+                                         : WithGain(told, 2);
+    const LoadGate::Answer answer = gate.Step(outlook);
+    if (answer.few && !trying) lost += outlook.try_loss + LoadGate::kTryOverhead;
+    trying = answer.few;
+    if (answer.draft && !answer.few) lost += 1 - true_gain;
+    if (answer.context && !answer.draft) lost += LoadGate::kListenCost;
+  }
+  return lost;
+}
+
+// Whatever it is told: the share of the time, what was there at first, and one opening.
+TEST(LoadGate, LosesNoMoreThanItsShare) {
+  constexpr int64_t kSteps = 20'000;
+  const double opening =
+      LoadGate::kNewCredit + 2 * LoadGate::kLoss + LoadGate::kListenCost * LoadGate::kListenSteps;
+  const double most = static_cast<double>(kSteps) * LoadGate::kTryShare + LoadGate::kFirstAccount +
+                      opening + LoadGate::kMostAccount;
+  for (const double told : {0.5, 1.2, 1.5, 2.0, 3.0})
+    for (const double gain : {0.3, 0.7, 0.9, 0.99})
+      EXPECT_LE(Lost(told, gain, kSteps), most) << told << " told, " << gain;
 }
 
 // However often it was wrong, one try that finds text as easy as it can be is enough.
