@@ -9,6 +9,9 @@
 
 #include <cmath>
 #include <filesystem>
+#include <map>
+#include <ostream>
+#include <tuple>
 
 #include "spec/cost_table.h"
 #include "tests/engine/harness.h"
@@ -89,6 +92,11 @@ struct Mode {
   bool variable = false;
 };
 
+// How GoogleTest calls it.
+std::ostream& operator<<(std::ostream& out, const Mode& mode) {
+  return out << mode.batch << (mode.variable ? " variable" : " fixed");
+}
+
 std::vector<Answer> RunDrafted(const Mode& mode, const std::vector<GenerateRequest>& requests) {
   EngineOptions options = OptionsFor(mode.batch);
   options.draft_tokens = 5;
@@ -117,22 +125,37 @@ std::vector<Mode> Modes() {
   return modes;
 }
 
-class SpeculationIdentity : public testing::TestWithParam<double> {};
+// Without drafts, once for each temperature in a process.
+const std::vector<Answer>& Plain(double temperature) {
+  static std::map<double, std::vector<Answer>> known;
+  const auto [at, fresh] = known.try_emplace(temperature);
+  if (fresh) at->second = RunAll(*LoadEngine(OptionsFor(64)), Requests(temperature));
+  return at->second;
+}
 
-TEST_P(SpeculationIdentity, AtEveryBatchAndLength) {
-  const std::vector<GenerateRequest> requests = Requests(GetParam());
-  const std::vector<Answer> plain = RunAll(*LoadEngine(OptionsFor(64)), requests);
-  for (const Mode mode : Modes()) {
-    const std::vector<Answer> drafted = RunDrafted(mode, requests);
-    ASSERT_EQ(plain.size(), drafted.size());
-    for (size_t i = 0; i < plain.size(); ++i) {
-      ASSERT_EQ(plain[i].tokens.size(), THALWEG_TOKENS) << plain[i].status.ToString();
-      ASSERT_EQ(Difference(plain[i], drafted[i]), "") << "prompt " << i;
-    }
+// A test for each mode, so that processes can share them (GTEST_TOTAL_SHARDS).
+class SpeculationIdentity : public testing::TestWithParam<std::tuple<double, Mode>> {};
+
+TEST_P(SpeculationIdentity, SameTokensAndLogprobs) {
+  const auto& [temperature, mode] = GetParam();
+  const std::vector<Answer>& plain = Plain(temperature);
+  const std::vector<Answer> drafted = RunDrafted(mode, Requests(temperature));
+  ASSERT_EQ(plain.size(), drafted.size());
+  for (size_t i = 0; i < plain.size(); ++i) {
+    ASSERT_EQ(plain[i].tokens.size(), THALWEG_TOKENS) << plain[i].status.ToString();
+    ASSERT_EQ(Difference(plain[i], drafted[i]), "") << "prompt " << i;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Temperatures, SpeculationIdentity, testing::Values(0.0, 0.8));
+std::string NameOf(const testing::TestParamInfo<std::tuple<double, Mode>>& info) {
+  const auto& [temperature, mode] = info.param;
+  return fmt::format("{}Batch{}{}", temperature > 0 ? "Seeded" : "Greedy", mode.batch,
+                     mode.variable ? "Variable" : "Fixed");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SpeculationIdentity,
+                         testing::Combine(testing::Values(0.0, 0.8), testing::ValuesIn(Modes())),
+                         NameOf);
 
 }  // namespace
 }  // namespace thalweg::tests
