@@ -7,7 +7,8 @@
 #include "engine/engine.h"
 #include "exec/draft_costs.h"
 #include "tools/bench/kernel.h"
-#include "tools/bench/serving.h"
+#include "tools/bench/load.h"
+#include "tools/bench/spec_pairs.h"
 #include "tools/bench/spec_rules.h"
 #include "tools/documents.h"
 #include "tools/draft_replay.h"
@@ -19,7 +20,7 @@ namespace thalweg::tools::bench {
 namespace {
 
 constexpr int64_t kMostSpecBatch = 4096;
-constexpr int64_t kLeastRequests = 32;  // of a run
+constexpr int64_t kRandomPrompts = 64;
 
 using Prompts = std::vector<Document>;
 
@@ -65,62 +66,6 @@ Result<std::unique_ptr<engine::Engine>> Open(engine::EngineOptions options, int6
   return engine::Engine::Load(options);
 }
 
-std::vector<LoadRequest> LoadOf(const Prompts& prompts, int64_t count, int64_t tokens) {
-  std::vector<LoadRequest> load;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto at = static_cast<size_t>(i) % prompts.size();
-    load.push_back({.prompt = prompts[at].ids, .output_tokens = tokens});
-  }
-  return load;
-}
-
-double ValueOf(const std::vector<Figure>& figures, std::string_view name) {
-  for (const Figure& f : figures) {
-    if (f.name == name) return f.value;
-  }
-  return 0;
-}
-
-double Median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-struct Pair {
-  engine::Engine* off;
-  engine::Engine* on;
-};
-
-// One run of each; whoever was first is second the next time. The first pair is for warmth.
-Result<SpeedFigures> Compare(const Pair& engines, const LoadOptions& options,
-                             const std::vector<LoadRequest>& load, int64_t pairs) {
-  std::vector<double> ratios, off, on;
-  double steps = 0, drafted = 0, accepted = 0;
-  for (int64_t i = 0; i <= pairs; ++i) {
-    std::vector<Figure> made[2];  // off, on
-    for (const int64_t turn : {i % 2, 1 - i % 2}) {
-      engine::Engine& engine = turn == 0 ? *engines.off : *engines.on;
-      TW_ASSIGN(made[turn], BenchServing(engine, options, load));
-    }
-    if (i == 0) continue;
-    off.push_back(ValueOf(made[0], "output_tok_per_s"));
-    on.push_back(ValueOf(made[1], "output_tok_per_s"));
-    ratios.push_back(on.back() / off.back());
-    steps += ValueOf(made[1], "steps");
-    drafted += ValueOf(made[1], "drafted");
-    accepted += ValueOf(made[1], "accepted");
-  }
-  const Interval gain = IntervalOf(ratios);
-  return SpeedFigures{.batch = options.concurrency,
-                      .off_tok_s = Median(off),
-                      .on_tok_s = Median(on),
-                      .gain = gain.mean,
-                      .low = gain.low,
-                      .high = gain.high,
-                      .drafts_a_step = drafted / std::max(steps, 1.0),
-                      .accepted_a_step = accepted / std::max(steps, 1.0)};
-}
-
 Result<std::vector<SpeedFigures>> CompareAll(const base::OptionValues& values,
                                              const Prompts& prompts, int64_t drafts,
                                              const std::vector<int64_t>& batches) {
@@ -128,24 +73,33 @@ Result<std::vector<SpeedFigures>> CompareAll(const base::OptionValues& values,
   const int64_t most = *std::max_element(batches.begin(), batches.end());
   TW_ASSIGN(const auto off, Open(options, 0, most));
   TW_ASSIGN(const auto on, Open(options, drafts, most));
-  const int64_t pairs = values.Integer("pairs");
-  std::vector<SpeedFigures> speeds;
-  Progress progress("comparing", static_cast<int64_t>(batches.size()));
-  for (const int64_t batch : batches) {
-    const LoadOptions load{
-        .requests = std::max(kLeastRequests, 4 * batch), .concurrency = batch, .ignore_eos = false};
-    TW_ASSIGN(speeds.emplace_back(),
-              Compare({off.get(), on.get()}, load,
-                      LoadOf(prompts, load.requests, values.Integer("tokens")), pairs));
-    progress.Advance(fmt::format("{} sequences", batch));
-  }
-  return speeds;
+  std::vector<std::vector<int32_t>> ids;
+  for (const Document& prompt : prompts) ids.push_back(prompt.ids);
+  return ComparePairs(*off, *on, ids,
+                      {.batches = batches,
+                       .pairs = values.Integer("pairs"),
+                       .half_seconds = values.Real("half-seconds"),
+                       .tokens = values.Integer("tokens"),
+                       .ignore_ends = values.Flag("random")});
 }
 
-Result<Prompts> ReadPrompts(const base::OptionValues& values, const Session& session) {
+// Ids without sense, for as many sequences as any batch has.
+Result<Prompts> RandomPrompts(const base::OptionValues& values, int64_t most, int64_t vocab) {
+  TW_ASSIGN(LoadOptions load, LoadOptions::From(values, 1));
+  load.requests = std::max(kRandomPrompts, 2 * most);
+  TW_ASSIGN(std::vector<LoadRequest> made, MakeLoad(load, vocab, {}));
+  Prompts prompts;
+  for (LoadRequest& r : made) prompts.push_back({.ids = std::move(r.prompt)});
+  return prompts;
+}
+
+Result<Prompts> ReadPrompts(const base::OptionValues& values, int64_t most,
+                            const Session& session) {
+  if (values.Flag("random")) return RandomPrompts(values, most, session.config().vocab_size);
   if (values.Has("prompts")) return ReadDocumentFile(values.Text("prompts"), session);
   return base::InvalidArgument(
-      "--prompts is missing: a JSON array, or JSONL, of objects with \"ids\" or \"text\"");
+      "--prompts is missing, or --random: a JSON array, or JSONL, of objects with \"ids\" or "
+      "\"text\"");
 }
 
 }  // namespace
@@ -163,7 +117,7 @@ Status BenchSpecCommand(const base::OptionValues& values) {
     if (!session.model->has_draft())
       return base::Unsupported("this checkpoint has no draft module");
     if (drafts == 0) drafts = session.config().dspark_block_size;
-    TW_ASSIGN(prompts, ReadPrompts(values, session));
+    TW_ASSIGN(prompts, ReadPrompts(values, most, session));
     TW_ASSIGN(figures.costs,
               exec::MeasureCosts(session.model.get(), drafts, values.Flag("mtp-varlen")));
   }
@@ -184,8 +138,20 @@ std::vector<base::OptionRow> BenchSpecRows() {
            .help = "spec: prompts to answer, JSONL or a JSON array of objects with \"ids\" or "
                    "\"text\"",
            .value_name = "FILE"},
-          CountRow("pairs", "spec: runs with and without drafts, in turns, for each batch", "5", 1,
-                   1000),
+          {.name = "random",
+           .kind = base::OptionKind::kFlag,
+           .help = "spec: prompts of random ids (--prompt-tokens) instead of --prompts, answers of "
+                   "full length"},
+          CountRow("pairs",
+                   "spec: for each batch, runs without and with drafts in turns, two of each (with "
+                   "--rules: of all rules, one of each)",
+                   "5", 1, 1000),
+          {.name = "half-seconds",
+           .kind = base::OptionKind::kReal,
+           .help = "spec: how long one of those runs takes, about",
+           .fallback = "1",
+           .least = 0.01,
+           .most = 600},
           {.name = "rules",
            .kind = base::OptionKind::kFlag,
            .help = "spec: whole blocks, blocks that pay and lengths by confidence against none, on "

@@ -33,15 +33,25 @@ struct AcceptanceFigures {
   }
 };
 
-// An engine with drafts against one without: the same requests in turns.
+// What a step was like, on average.
+struct StepFigures {
+  double ms = 0, tokens = 0, rows = 0, schedule_us = 0;
+};
+
+// An engine with drafts against one without: the same requests in turns (spec_pairs.h).
 struct SpeedFigures {
   int64_t batch = 0;
-  double off_tok_s = 0, on_tok_s = 0;  // medians
-  double gain = 0;                     // geometric mean of the pairs' ratios
-  double low = 0, high = 0;            // its 95 % interval
-  double drafts_a_step = 0;            // verified: the budget that was chosen, on average
+  double off_tok_s = 0, on_tok_s = 0;              // of all halves
+  double gain = 0;                                 // geometric mean of the quads' ratios
+  double low = 0, high = 0;                        // its 95 % interval
+  double cpu_gain = 0, cpu_low = 0, cpu_high = 0;  // tokens a second of processor time, likewise
+  double drafts_a_step = 0;  // verified: the budget that was chosen, on average
   double accepted_a_step = 0;
+  StepFigures off_step = {}, on_step = {};
 };
+
+// No load may be slower with drafts than this.
+inline constexpr double kLeastGain = 0.98;
 
 struct SpecFigures {
   AcceptanceFigures acceptance = {};
@@ -63,8 +73,8 @@ std::string ToTable(const SpecFigures& figures);
 // survival.csv, costs.csv, drafting.csv and speed.csv, and spec.gp, which gnuplot makes curves of.
 Status WriteCurves(const std::filesystem::path& folder, const SpecFigures& figures);
 
-// The whole command: --prompts answered greedily, costs measured, then pairs of runs for every
-// --batch.
+// The whole command: --prompts or random ones answered greedily, costs measured, then pairs of runs
+// for every --batch.
 Status BenchSpecCommand(const base::OptionValues& values);
 std::vector<base::OptionRow> BenchSpecRows();
 

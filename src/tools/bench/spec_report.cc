@@ -34,6 +34,10 @@ base::Json ToJson(const AcceptanceFigures& a) {
           {"slots", slots}};
 }
 
+base::Json ToJson(const StepFigures& s) {
+  return {{"ms", s.ms}, {"tokens", s.tokens}, {"rows", s.rows}, {"schedule_us", s.schedule_us}};
+}
+
 base::Json ToJson(const SpeedFigures& s) {
   return {{"batch", s.batch},
           {"off_tok_per_s", s.off_tok_s},
@@ -41,6 +45,11 @@ base::Json ToJson(const SpeedFigures& s) {
           {"gain", s.gain},
           {"gain_low", s.low},
           {"gain_high", s.high},
+          {"cpu_gain", s.cpu_gain},
+          {"cpu_gain_low", s.cpu_low},
+          {"cpu_gain_high", s.cpu_high},
+          {"off_step", ToJson(s.off_step)},
+          {"on_step", ToJson(s.on_step)},
           {"drafts_per_step", s.drafts_a_step},
           {"accepted_per_step", s.accepted_a_step}};
 }
@@ -73,14 +82,29 @@ std::string CostTableText(const spec::CostProfile& costs) {
   return out;
 }
 
+// Speed is tokens of a step over its time: which of the two it is, and what the step is like.
+std::string WhereTimeGoes(const SpeedFigures& s) {
+  return fmt::format(
+      "{} sequences: below {}: a step takes {:.4f} ms instead of {:.4f} ({:.3f} times) and brings "
+      "{:.3f} tokens instead of {:.3f} ({:.3f} times); rows {:.2f} and {:.2f}, planned in {:.1f} "
+      "and {:.1f} us\n",
+      s.batch, kLeastGain, s.on_step.ms, s.off_step.ms, s.on_step.ms / s.off_step.ms,
+      s.on_step.tokens, s.off_step.tokens, s.on_step.tokens / s.off_step.tokens, s.on_step.rows,
+      s.off_step.rows, s.on_step.schedule_us, s.off_step.schedule_us);
+}
+
 std::string SpeedTable(const std::vector<SpeedFigures>& speeds) {
-  std::string out =
-      fmt::format("{:>9} {:>10} {:>10} {:>6} {:>15} {:>13} {:>9}\n", "sequences", "off tok/s",
-                  "on tok/s", "gain", "95 %", "drafts a step", "accepted");
+  std::string out = fmt::format("{:>9} {:>10} {:>10} {:>6} {:>15} {:>6} {:>15} {:>13} {:>9}\n",
+                                "sequences", "off tok/s", "on tok/s", "gain", "95 %", "of CPU",
+                                "95 %", "drafts a step", "accepted");
   for (const SpeedFigures& s : speeds)
-    out += fmt::format("{:>9} {:>10.0f} {:>10.0f} {:>6.3f} {:>7.3f}-{:<7.3f} {:>13.2f} {:>9.2f}\n",
-                       s.batch, s.off_tok_s, s.on_tok_s, s.gain, s.low, s.high, s.drafts_a_step,
-                       s.accepted_a_step);
+    out += fmt::format(
+        "{:>9} {:>10.0f} {:>10.0f} {:>6.3f} {:>7.3f}-{:<7.3f} {:>6.3f} {:>7.3f}-{:<7.3f} "
+        "{:>13.2f} {:>9.2f}\n",
+        s.batch, s.off_tok_s, s.on_tok_s, s.gain, s.low, s.high, s.cpu_gain, s.cpu_low, s.cpu_high,
+        s.drafts_a_step, s.accepted_a_step);
+  for (const SpeedFigures& s : speeds)
+    if (s.low < kLeastGain) out += WhereTimeGoes(s);
   return out;
 }
 
