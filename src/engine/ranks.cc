@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <thread>
+
 #include "engine/expert_places.h"
 #include "engine/rank_process.h"
 
@@ -9,6 +11,7 @@ namespace thalweg::engine {
 namespace {
 
 constexpr comm::Milliseconds kForEver{std::chrono::hours(24 * 365)};
+constexpr comm::Milliseconds kOthersLetGo{1000};
 
 }  // namespace
 
@@ -53,7 +56,11 @@ Status RunRank(const EngineOptions& options, const checkpoint::Checkpoint& check
       .executor = rank->executor.get(),
       .forward = [model] { return model->Idle(); },
       .placement = [&places](const std::string& body) { return places.Follow(body); }};
-  return exec::FollowOrders(group, work);
+  const Status status = exec::FollowOrders(group, work);
+  // Memory of one rank ends when no GPU of the process is busy; that of another may wait for this
+  // rank, until it hears of the loss.
+  if (!status.ok() && rank->devices != nullptr) std::this_thread::sleep_for(kOthersLetGo);
+  return status;
 }
 
 }  // namespace thalweg::engine

@@ -71,6 +71,8 @@ struct RoutedExchange {
   // The device's own handle of a stream's queue, behind which something else may queue work: all
   // that ops have queued is in front of it. Null where there is none.
   void* (*queue_of)(const Stream& stream) = nullptr;
+  // Whether all that is on it is done; of a device that has such a handle.
+  bool (*idle)(const Stream& stream) = nullptr;
 };
 
 // Of a device; null where a backend has none.

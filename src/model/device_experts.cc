@@ -79,19 +79,21 @@ void DeviceExperts::StoreOut(const Ops& ops, const ExpertsParams& params) {
 // Of the shapes and the format of `like`.
 const FeedForward& DeviceExperts::Zero(const Ops& ops, const ExpertsParams& p,
                                        const FeedForward& like) {
-  if (zero_.w1.rows > 0) return zero_;
-  zero_ = like;
-  Matrix* const all[] = {&zero_.w1, &zero_.w3, &zero_.w2};
+  for (const Zeros& made : zeros_)
+    if (made.weights.w1.format == like.w1.format) return made.weights;
+  Zeros& zero = zeros_.emplace_back();
+  zero.weights = like;
+  Matrix* const all[] = {&zero.weights.w1, &zero.weights.w3, &zero.weights.w2};
   int64_t bytes = 0;
   for (const Matrix* m : all) bytes += ZeroBytes(ops, *m);
-  zero_bytes_ = tensor::Buffer(bytes, *ops.memory);
-  std::byte* place = zero_bytes_.data();
+  zero.bytes = tensor::Buffer(bytes, *ops.memory);
+  std::byte* place = zero.bytes.data();
   for (Matrix* m : all) {
     const int64_t taken = ZeroBytes(ops, *m);
     FillZero(ops, p.stream, m, place);
     place += taken;
   }
-  return zero_;
+  return zero.weights;
 }
 
 std::byte* DeviceExperts::Room(Purpose purpose, int64_t bytes, const Ops& ops) {
@@ -144,11 +146,31 @@ void DeviceExperts::RunThere(int layer, const Ops& ops, const ExpertsParams& p) 
   ExpertsParams run = p;
   run.topk = 1;
   run.experts = experts;
-  run.shared = Zero(ops, p, experts.front());
+  run.shared = Zero(ops, p, zeros_.empty() ? experts.front() : zeros_.front().weights);
   run.chosen = reinterpret_cast<const int32_t*>(
       bring(kChosen, shared_alone ? first.data() : p.chosen, p.rows * int64_t{sizeof(int32_t)}));
   run.weights = reinterpret_cast<const float*>(
       bring(kWeights, shared_alone ? one.data() : p.weights, p.rows * int64_t{sizeof(float)}));
+  ops.experts(run);
+}
+
+void DeviceExperts::RunChosen(int layer, const Ops& ops, const ExpertsParams& p) {
+  if (p.rows == 0) return;
+  TW_CHECK(p.topk <= 1);
+  const auto at = static_cast<size_t>(layer);
+  if (layers_.size() <= at) layers_.resize(at + 1);
+  ExpertsParams run = p;
+  run.topk = 1;
+  run.shared = Zero(ops, p, p.shared);
+  if (p.topk == 0) {
+    Keep(std::span(&p.shared, 1), &layers_[at].shared);
+    run.experts = layers_[at].shared;
+  } else {
+    std::vector<FeedForward> all(p.experts.begin(), p.experts.end());
+    all.push_back(Zero(ops, p, p.experts.front()));
+    Keep(all, &layers_[at].chosen);
+    run.experts = layers_[at].chosen;
+  }
   ops.experts(run);
 }
 

@@ -4,6 +4,7 @@
 // place, whose result adds nothing.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "kernels/ops.h"
@@ -29,6 +30,9 @@ class DeviceExperts {
   kernels::ExpertsParams FetchChoices(const kernels::Ops& ops,
                                       const kernels::ExpertsParams& params);
   void RunThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& p);
+  // The same where chosen and weights are the device's, too. topk = 1: a choice behind the last of
+  // the experts is one of zeros. topk = 0: chosen and weights are zeros and ones.
+  void RunChosen(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& p);
   // Memory of the device for one purpose; it stays until more is asked for.
   enum Purpose : size_t { kX, kChosen, kWeights, kOut, kPicked, kCame, kReturned, kShared, kCount };
   std::byte* Room(Purpose purpose, int64_t bytes, const kernels::Ops& ops);
@@ -38,13 +42,17 @@ class DeviceExperts {
  private:
   // Weights of a layer's calls: they stay in place, for a device keeps tables of them.
   struct Layer {
-    std::vector<kernels::FeedForward> routed, shared;
+    std::vector<kernels::FeedForward> routed, shared, chosen;
   };
   const kernels::FeedForward& Zero(const kernels::Ops& ops, const kernels::ExpertsParams& p,
                                    const kernels::FeedForward& like);
   std::vector<Layer> layers_;
-  kernels::FeedForward zero_ = {};
-  tensor::Buffer zero_bytes_;
+  // An expert of zeros, in the format of another.
+  struct Zeros {
+    kernels::FeedForward weights = {};
+    tensor::Buffer bytes = {};
+  };
+  std::deque<Zeros> zeros_;  // they stay where they are
   tensor::Buffer rooms_[kCount];
   std::vector<tensor::BF16> x_, out_;
   std::vector<int32_t> chosen_;

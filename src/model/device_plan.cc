@@ -7,6 +7,7 @@
 
 #include "base/math.h"
 #include "model/context_parallel.h"
+#include "model/routed_experts.h"
 #include "model/step_graphs.h"
 
 namespace thalweg::model {
@@ -108,8 +109,10 @@ int64_t DeviceWorkBytes(const Config& c, const ModelOptions& options,
   const int64_t others = options.context_ranks > 1 ? kContextCopies : 1;
   const int64_t tables =
       (options.max_sequences + others) * blocks * static_cast<int64_t>(sizeof(int32_t));
+  const bool shares = options.expert_parallel != nullptr || options.expert_blocks > 0;
+  const int64_t routed = shares ? RoutedBytes(c.hidden_size, c.num_experts_per_tok) : 0;
   return ScratchBytes(c, options.max_rows) + kListBytes + ResultBytes(c, options) + padding +
-         tables + recordings + SharedBytes(c, options, geometry);
+         tables + recordings + SharedBytes(c, options, geometry) + routed;
 }
 
 }  // namespace thalweg::model

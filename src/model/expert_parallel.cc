@@ -115,21 +115,25 @@ void UnpackRows(const ExpertsParams& p, const DispatchPlan& plan,
 
 }  // namespace
 
-Result<std::unique_ptr<ExpertParallel>> ExpertParallel::Make(comm::Communicator* group,
-                                                             parallel::Placement placement,
-                                                             comm::Communicator* devices,
-                                                             const kernels::ExchangeOps* exchange) {
+Result<std::unique_ptr<ExpertParallel>> ExpertParallel::Make(
+    comm::Communicator* group, parallel::Placement placement, comm::Communicator* devices,
+    const kernels::ExchangeOps* exchange, const kernels::RoutedExchange* routed) {
   TW_TRY(parallel::CheckPlacement(placement));
   if (placement.shape.ranks != group->size())
     return base::InvalidArgument(fmt::format("a placement for {} ranks, there are {}",
                                              placement.shape.ranks, group->size()));
   return std::unique_ptr<ExpertParallel>(
-      new ExpertParallel(group, devices, exchange, std::move(placement)));
+      new ExpertParallel(group, devices, exchange, routed, std::move(placement)));
 }
 
 ExpertParallel::ExpertParallel(comm::Communicator* group, comm::Communicator* devices,
-                               const kernels::ExchangeOps* exchange, parallel::Placement placement)
-    : group_(group), devices_(devices), exchange_(exchange), placement_(std::move(placement)) {
+                               const kernels::ExchangeOps* exchange,
+                               const kernels::RoutedExchange* routed, parallel::Placement placement)
+    : group_(group),
+      devices_(devices),
+      exchange_(exchange),
+      placement_(std::move(placement)),
+      routed_(devices, routed) {
   MakeTables();
   Forget();
 }
@@ -145,6 +149,7 @@ Status ExpertParallel::Switch(parallel::Placement placement) {
     return base::InvalidArgument("the placement has another shape");
   placement_ = std::move(placement);
   MakeTables();
+  routed_.ForgetAll();
   return {};
 }
 
@@ -154,6 +159,7 @@ Status ExpertParallel::SwitchLayer(int layer, std::vector<int32_t> slots) {
   const auto l = static_cast<size_t>(layer);
   placement_.layers[l] = std::move(slots);
   tables_[l] = parallel::ReplicaTable(placement_.layers[l], placement_.shape.experts);
+  routed_.Forget(layer);
   return {};
 }
 
@@ -165,6 +171,7 @@ bool ExpertParallel::Holds(int layer, int64_t expert) const {
 }
 
 void ExpertParallel::Forget() {
+  routed_.TakeCounts(&counts_);
   counts_ =
       parallel::NoCounts(static_cast<int64_t>(placement_.layers.size()), placement_.shape.experts);
   bytes_ = {};
@@ -174,7 +181,9 @@ void ExpertParallel::Forget() {
 void ExpertParallel::Mix(int layer, const kernels::Ops& ops, const ExpertsParams& params) {
   TW_CHECK(Covers(layer));
   if (devices_ != nullptr) {
-    if (status_.ok()) status_ = ExchangeThere(layer, ops, params);
+    if (!status_.ok()) return;
+    const bool routes = routed_.capacity() > 0;
+    status_ = routes ? MixRouted(layer, ops, params) : ExchangeThere(layer, ops, params);
     return;
   }
   const bool host = ops.memory->host;

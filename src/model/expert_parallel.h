@@ -6,6 +6,7 @@
 // experts lie, nor which replica is taken, changes a bit.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "kernels/exchange.h"
 #include "kernels/ops.h"
 #include "model/device_experts.h"
+#include "model/routed_experts.h"
 #include "parallel/dispatch.h"
 #include "parallel/placement.h"
 #include "parallel/statistics.h"
@@ -26,10 +28,12 @@ class ExpertParallel {
   // every rank. Errors: a placement that is not whole or for another number of ranks.
   // devices: the same ranks where each is a device of its own, whose memory messages then travel
   // from and to; null: rows of a device go through host memory. It outlives this, too.
-  // exchange: how devices pack such rows; null: as kernels/exchange.h knows of the backend.
+  // exchange, routed: how devices pack such rows; null: as kernels/exchange.h and
+  // routed_exchange.h know of the backend.
   static Result<std::unique_ptr<ExpertParallel>> Make(
       comm::Communicator* group, parallel::Placement placement,
-      comm::Communicator* devices = nullptr, const kernels::ExchangeOps* exchange = nullptr);
+      comm::Communicator* devices = nullptr, const kernels::ExchangeOps* exchange = nullptr,
+      const kernels::RoutedExchange* routed = nullptr);
 
   // The layer from which on a step may have other rows than before: the decoder's first. Ranks
   // agree on rows there and in layer 0. The same on all ranks, before the first step.
@@ -38,6 +42,38 @@ class ExpertParallel {
   bool Covers(int layer) const { return layer < static_cast<int>(tables_.size()); }
   // Whether this rank computes the expert of a covered layer.
   bool Holds(int layer, int64_t expert) const;
+
+  // Whether ranks agree on steps before they begin: where they are devices.
+  bool Agrees(const kernels::Ops& ops) const { return routed_.Can(ops); }
+  // What a rank has of a step, and what it could do.
+  struct StepOffer {
+    int64_t rows = 0, most_rows = 0;
+    int64_t tokens = 0;                 // of the longest context
+    int64_t logits = 0, no_logits = 0;  // rows with, without
+    bool few = false;                   // all go through every layer
+    bool records = false;               // its device may record what it runs
+    bool draft_context = false;
+  };
+  // What all ranks do then. The host is in no layer where they route; in a recording all have
+  // `rows` rows, and one of the two kinds of logits.
+  struct StepTerms {
+    bool routes = false, records = false;
+    int64_t rows = 0;  // the most of a rank, filled up for a recording
+    int64_t tokens = 0;
+    bool logits = false, draft_context = false;
+  };
+  // All ranks call it before each step, or idle step. After an error, which status() returns, there
+  // are no terms.
+  StepTerms AgreeOnStep(const StepOffer& own);
+  // Of a step that routes, before its first layer and in recordings too: (list) how many rows of
+  // this rank are no padding.
+  void SetLive(const int32_t* live) { routed_.SetLive(live); }
+  // Whether it is the first of its kind (RoutedExperts::SetSettles).
+  void SetSettles(bool settles) { routed_.SetSettles(settles); }
+  // Returns when done() says that the device has done such a step, or with an error: then DropStep,
+  // when there are no recordings any more.
+  Status AwaitStep(const std::function<bool()>& done);
+  void DropStep() { devices_->DropQueued(); }
 
   // In place of ops.experts(params): params.experts are all of the layer's; those that lie on other
   // ranks are not read. Rows of a device travel from device to device, or through host memory, and
@@ -53,15 +89,20 @@ class ExpertParallel {
   const parallel::Placement& placement() const { return placement_; }
 
   // Rows of this rank by layer and expert, and what was sent, since the beginning or Forget.
-  const parallel::ExpertCounts& counts() const { return counts_; }
+  const parallel::ExpertCounts& counts() {
+    routed_.TakeCounts(&counts_);
+    return counts_;
+  }
   const parallel::EpBytes& bytes() const { return bytes_; }
-  // Sent beside them: by what messages of fixed capacity are longer than their rows.
+  // Sent beside them: by what messages of fixed capacity are longer than their rows, and all of
+  // steps that route, whose rows the host does not know.
   int64_t padding_bytes() const { return padding_bytes_; }
   void Forget();
 
  private:
   ExpertParallel(comm::Communicator* group, comm::Communicator* devices,
-                 const kernels::ExchangeOps* exchange, parallel::Placement placement);
+                 const kernels::ExchangeOps* exchange, const kernels::RoutedExchange* routed,
+                 parallel::Placement placement);
   void MakeTables();
   void Count(int layer, const kernels::ExpertsParams& params, const parallel::DispatchPlan& plan);
   // Where rows go; ranks know of how many then.
@@ -70,6 +111,7 @@ class ExpertParallel {
   // device_exchange.cc: the same where rows stay on devices.
   const kernels::ExchangeOps& Packing(const kernels::Ops& ops) const;
   Status ExchangeThere(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
+  Status MixRouted(int layer, const kernels::Ops& ops, const kernels::ExpertsParams& params);
   Status SendChoices(const parallel::DispatchPlan& plan, const kernels::ExpertsParams& host);
   Status SendRowsThere(int layer, const parallel::DispatchPlan& plan, const kernels::Ops& ops,
                        const kernels::ExpertsParams& params);
@@ -115,6 +157,7 @@ class ExpertParallel {
   parallel::ReceivedRows rows_;
   std::vector<tensor::BF16> x_, results_, returned_, shared_;
   DeviceExperts device_;
+  RoutedExperts routed_;
 };
 
 }  // namespace thalweg::model

@@ -86,6 +86,7 @@ struct StepLists {
   std::vector<void*> copy_to;
   std::vector<int64_t> wanted;                    // rows that the head runs
   std::vector<int32_t> padding;                   // tokens that fill up a step
+  int32_t live = 0;                               // rows that are no padding, where ranks route
   std::vector<kernels::ChooseRow> choices;        // [rows that the head runs]
   std::vector<uint32_t> masks;                    // of some of them
   std::vector<kernels::DraftedRows> blocks;       // [sequences that tokens are chosen for]

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
 #include <vector>
 
 #include "model/context_step.h"
+#include "model/expert_parallel.h"
 #include "model/idle_ops.h"
 #include "model/run.h"
 #include "model/step_graphs.h"
@@ -51,10 +53,17 @@ struct Model::State {
 
   // Puts a step on the queue.
   void Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutput* output);
+  bool FewRows(std::span<const Chunk> chunks) const;
   bool Recordable(std::span<const Chunk> chunks, const Probe* probe) const;
   void FillUp(Run& run);
+  void AppendPadding(Run& run, int64_t rows, LogitRows wanted);
   void Body(Run& run, StepOutput* output);
   void BodyOfGroup(Run& run, std::span<const Chunk> chunks, StepOutput* output);
+  // routed_body.cc: steps of ranks whose rows find their experts on devices.
+  void AgreeOnStep(const Run& run, std::span<const Chunk> chunks, const Probe* probe);
+  void EnqueueRouted(Run& run, StepOutput* output);
+  void BodyRouted(Run& run, StepOutput* output);
+  Status AwaitRouted();
   void Forward(Run& run);
   void Embed(Run& run);
   void RunLayers(Run& run);
@@ -98,6 +107,8 @@ struct Model::State {
   size_t launched_chunks = 0;
   bool host_chooses = false;  // for some of its rows
   float* logits = nullptr;
+  ExpertParallel::StepTerms terms;  // what ranks have agreed on
+  std::set<StepGraphs::Key> routed;  // kinds of steps that ran so
   std::unique_ptr<ContextStep> shared_step;  // null: no rows are shared
 };
 

@@ -95,11 +95,8 @@ Run Model::State::MakeRun(Probe* probe) {
   return {parts, pool, workspace, lists, results, queue.get(), probe, results.newest()};
 }
 
-// Steps of few rows that all run every layer, and want logits of all rows or of none.
-bool Model::State::Recordable(std::span<const Chunk> chunks, const Probe* probe) const {
-  // Ranks that share experts or rows wait for one another in every layer.
-  if (!graphs_on || probe != nullptr || InGroup()) return false;
-  int64_t rows = 0;
+// Whether all rows run every layer, and logits are wanted of all or of none.
+bool Model::State::FewRows(std::span<const Chunk> chunks) const {
   for (const Chunk& chunk : chunks) {
     const int64_t start = pool.length(chunk.sequence);
     const auto count = static_cast<int64_t>(chunk.tokens.size());
@@ -109,24 +106,38 @@ bool Model::State::Recordable(std::span<const Chunk> chunks, const Probe* probe)
     const bool first_none = chunks.front().logits == LogitRows::kNone;
     if (chunk.decoder_from > start || pool.write_from(chunk.sequence) > start) return false;
     if (first_none ? !none : !all) return false;
-    rows += count;
   }
+  return true;
+}
+
+bool Model::State::Recordable(std::span<const Chunk> chunks, const Probe* probe) const {
+  // Ranks that share rows wait for one another in every layer; what others record is agreed on.
+  if (!graphs_on || probe != nullptr || InGroup() || !FewRows(chunks)) return false;
+  int64_t rows = 0;
+  for (const Chunk& chunk : chunks) rows += static_cast<int64_t>(chunk.tokens.size());
   return FilledRows(rows) <= std::min(kMostGraphRows, parts.options.max_rows);
 }
 
 // The rows of a recording: those that are missing belong to a sequence that nobody reads.
 void Model::State::FillUp(Run& run) {
-  const int64_t missing = FilledRows(run.rows()) - run.rows();
-  if (missing > 0) {
-    lists.padding.assign(static_cast<size_t>(missing), 0);
-    const LogitRows wanted =
-        run.batch.sequences.front().logits == LogitRows::kNone ? LogitRows::kNone : LogitRows::kAll;
-    run.batch.Append({.id = pool.padding(), .logits = wanted}, lists.padding, {});
-    run.batch.SetAngles(parts.frequencies);
-  }
+  const bool none = run.batch.sequences.front().logits == LogitRows::kNone;
+  AppendPadding(run, FilledRows(run.rows()) - run.rows(),
+                none ? LogitRows::kNone : LogitRows::kAll);
   run.fixed_sequences = run.rows();
   run.most_tokens =
       FilledTokens(*std::max_element(run.batch.position.begin(), run.batch.position.end()) + 1);
+}
+
+// As often as its one block takes them.
+void Model::State::AppendPadding(Run& run, int64_t rows, LogitRows wanted) {
+  if (rows == 0) return;
+  lists.padding.assign(static_cast<size_t>(std::min(rows, pool.geometry().block_tokens)), 0);
+  for (int64_t left = rows; left > 0; left -= static_cast<int64_t>(lists.padding.size())) {
+    if (left < static_cast<int64_t>(lists.padding.size()))
+      lists.padding.resize(static_cast<size_t>(left));
+    run.batch.Append({.id = pool.padding(), .logits = wanted}, lists.padding, {});
+  }
+  run.batch.SetAngles(parts.frequencies);
 }
 
 void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutput* output) {
@@ -136,6 +147,8 @@ void Model::State::Enqueue(std::span<const Chunk> chunks, Probe* probe, StepOutp
   FillBatch(chunks, pool, parts.frequencies, &lists.batch);
   Run run = MakeRun(probe);
   run.draft_context = MakesDraftContext(chunks);
+  AgreeOnStep(run, chunks, probe);
+  if (terms.routes) return EnqueueRouted(run, output);
   if (!Recordable(chunks, probe)) return BodyOfGroup(run, chunks, output);
   FillUp(run);
   const StepGraphs::Key key{.rows = run.rows(),
@@ -293,6 +306,7 @@ Status Model::Step(std::span<const Chunk> chunks, StepOutput* output, Probe* pro
   }
   TW_TRY(s.CheckExperts());
   s.Enqueue(chunks, probe, output);
+  TW_TRY(s.AwaitRouted());
   output->rows = LogitRowsOf(chunks);
   output->logits.resize(static_cast<size_t>(output->rows * config().vocab_size));
   if (s.shared_step == nullptr) s.results.FetchLogits(&output->logits);  // otherwise they are there
@@ -317,7 +331,13 @@ Status Model::Idle() {
   Run run = s.MakeRun(nullptr);
   StepOutput nothing;
   run.draft_context = false;
-  s.BodyOfGroup(run, {}, &nothing);
+  s.AgreeOnStep(run, {}, nullptr);
+  if (s.terms.routes) {
+    s.EnqueueRouted(run, &nothing);
+    TW_TRY(s.AwaitRouted());
+  } else {
+    s.BodyOfGroup(run, {}, &nothing);
+  }
   TW_TRY(s.memory().synchronize(s.stream()));
   TW_TRY(s.CheckExperts());
   s.CommitGroup();

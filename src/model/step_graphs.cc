@@ -25,8 +25,11 @@ int64_t FilledTokens(int64_t tokens) {
   return static_cast<int64_t>(std::max(kLeastTokens, std::bit_ceil(static_cast<uint64_t>(tokens))));
 }
 
-StepGraphs::~StepGraphs() {
+StepGraphs::~StepGraphs() { Clear(); }
+
+void StepGraphs::Clear() {
   for (const auto& [key, recording] : recordings_) steps_->forget(recording);
+  recordings_.clear();
 }
 
 }  // namespace thalweg::model

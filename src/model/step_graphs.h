@@ -55,6 +55,8 @@ class StepGraphs {
     recordings_[key] = made;
     steps_->replay(stream_, made);
   }
+  // None any more: what they held may end.
+  void Clear();
   int64_t count() const { return static_cast<int64_t>(recordings_.size()); }
 
  private:

@@ -110,10 +110,17 @@ void SumRouted(const SumRoutedParams& p) {
 
 void* QueueHandle(const Stream& stream) { return QueueOf(stream).plain_stream(); }
 
+// An error counts as done: the queue has it when the step is waited for.
+bool QueueIdle(const Stream& stream) {
+  if (cudaStreamQuery(QueueOf(stream).plain_stream()) != cudaErrorNotReady) return true;
+  cudaGetLastError();  // it is kept like an error, and none
+  return false;
+}
+
 }  // namespace
 
 const RoutedExchange& CudaRoutedExchange() {
-  static const RoutedExchange ops = {OfferRows, RouteRows, SumRouted, QueueHandle};
+  static const RoutedExchange ops = {OfferRows, RouteRows, SumRouted, QueueHandle, QueueIdle};
   return ops;
 }
 

@@ -85,7 +85,8 @@ void SumRouted(const SumRoutedParams& p) {
 
 const RoutedExchange& ReferenceRoutedExchange() {
   static const RoutedExchange ops = {OfferRows, RouteRows, SumRouted,
-                                     [](const Stream&) -> void* { return nullptr; }};
+                                     [](const Stream&) -> void* { return nullptr; },
+                                     [](const Stream&) { return true; }};
   return ops;
 }
 

@@ -226,6 +226,7 @@ const kernels::Ops& PretendedDevice() {
 }
 
 const kernels::ExchangeOps& PretendedExchange() { return kernels::HostExchangeOps(); }
+const kernels::RoutedExchange& PretendedRouting() { return kernels::ReferenceRoutedExchange(); }
 bool PretendedReachesAllWeights() { return true; }
 
 }  // namespace thalweg::tests

@@ -5,12 +5,14 @@
 
 #include "kernels/exchange.h"
 #include "kernels/ops.h"
+#include "kernels/routed_exchange.h"
 
 namespace thalweg::tests {
 
 const kernels::Ops& PretendedDevice();
 // Likewise how its rows go to other ranks.
 const kernels::ExchangeOps& PretendedExchange();
+const kernels::RoutedExchange& PretendedRouting();
 // Whether its kernels reach every weight of a checkpoint, laid out for it or not. A real device has
 // what was brought to it: experts change places there by moves alone (model/expert_moves.h).
 bool PretendedReachesAllWeights();

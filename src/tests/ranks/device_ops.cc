@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/exchange_ops.h"
 #include "kernels/cuda/memory.h"
+#include "kernels/cuda/routed_exchange.h"
 #include "kernels/cuda/threads_kit.h"
 #include "tests/device/pretend.h"
 
@@ -23,6 +24,7 @@ const testing::Environment* const kNeedsDevice = testing::AddGlobalTestEnvironme
 
 const kernels::Ops& PretendedDevice() { return kernels::cuda::CudaOpsInHostMemory(); }
 const kernels::ExchangeOps& PretendedExchange() { return kernels::cuda::CudaExchangeOps(); }
+const kernels::RoutedExchange& PretendedRouting() { return kernels::cuda::CudaRoutedExchange(); }
 bool PretendedReachesAllWeights() { return false; }
 
 }  // namespace thalweg::tests

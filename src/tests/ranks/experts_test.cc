@@ -19,6 +19,7 @@
 #include "tensor/row_format.h"
 #include "tests/device/pretend.h"
 #include "tests/invariance/checkpoints.h"
+#include "tests/ranks/queueing_rank.h"
 #include "tests/ranks/reader.h"
 
 namespace thalweg::tests {
@@ -63,6 +64,7 @@ struct Ranks {
   const kernels::Ops& ops;
   int size;
   bool devices = false;                         // rows stay on them
+  bool routes = false;                          // and find their experts there, where they are few
   std::vector<std::vector<float>> logits = {};  // by rank
   std::vector<parallel::ExpertCounts> counts = {};
 
@@ -74,8 +76,9 @@ struct Ranks {
   void RunRank(comm::Communicator& comm) {
     const auto rank = static_cast<size_t>(comm.rank());
     const checkpoint::Config& config = checkpoint.config();
-    auto experts = model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1),
-                                               devices ? &comm : nullptr, &PretendedExchange());
+    auto experts =
+        model::ExpertParallel::Make(&comm, PlacementFor(config, size, 1), devices ? &comm : nullptr,
+                                    &PretendedExchange(), routes ? &PretendedRouting() : nullptr);
     ASSERT_TRUE(experts.ok()) << experts.status().ToString();
     RankReader reader(checkpoint, ops, comm.rank(), experts->get(), RepackFor(ops));
     for (int64_t step = 0; step < kMostSteps; ++step) {
@@ -98,14 +101,14 @@ bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 void ExpectSameAsAlone(const std::string& name, const kernels::Ops& ops,
-                       const std::vector<int>& sizes, bool devices = false) {
+                       const std::vector<int>& sizes, bool devices = false, bool routes = false) {
   const checkpoint::Checkpoint& checkpoint = Shipped(name);
   std::vector<std::vector<float>> alone;
   for (int rank = 0; rank < *std::max_element(sizes.begin(), sizes.end()); ++rank)
     alone.push_back(Alone(checkpoint, ops, rank));
   for (const int size : sizes) {
     if (size > checkpoint.config().n_routed_experts) continue;
-    Ranks ranks{checkpoint, ops, size, devices};
+    Ranks ranks{checkpoint, ops, size, devices, routes};
     ranks.Run();
     for (size_t r = 0; r < ranks.logits.size(); ++r)
       EXPECT_TRUE(SameBits(ranks.logits[r], alone[r])) << name << ", rank " << r << " of " << size;
@@ -148,9 +151,17 @@ TEST(ExpertParallel, RowsThatStayOnDevices) {
   ExpectSameAsAlone("nano", PretendedDevice(), {2}, true);
 }
 
-TEST(ExpertParallel, EveryRowIsCountedForEachOfItsExperts) {
+// The same where steps of few rows are routed there: nothing of them is planned on the host.
+TEST(ExpertParallel, RowsThatAreRoutedOnDevices) {
+  for (const char* name : {"tiny-a", "tiny-b"})
+    ExpectSameAsAlone(name, PretendedDevice(), {1, 2, 3, 4, 8}, true, true);
+  ExpectSameAsAlone("nano", PretendedDevice(), {2}, true, true);
+}
+
+void ExpectAllCounted(bool routes) {
   const checkpoint::Checkpoint& checkpoint = Shipped("tiny-a");
-  Ranks ranks{checkpoint, Cpu(kernels::Numerics::kFast), 2};
+  const kernels::Ops& ops = routes ? PretendedDevice() : Cpu(kernels::Numerics::kFast);
+  Ranks ranks{checkpoint, ops, 2, routes, routes};
   ranks.Run();
   for (size_t r = 0; r < 2; ++r) {
     const parallel::ExpertCounts& counts = ranks.counts[r];
@@ -160,6 +171,65 @@ TEST(ExpertParallel, EveryRowIsCountedForEachOfItsExperts) {
     int64_t chosen = 0;
     for (const int64_t count : counts.layers[0]) chosen += count;
     EXPECT_EQ(chosen, text * checkpoint.config().TopExperts(false));
+  }
+}
+
+TEST(ExpertParallel, EveryRowIsCountedForEachOfItsExperts) { ExpectAllCounted(false); }
+TEST(ExpertParallel, DevicesCountRowsThatTheyRoute) { ExpectAllCounted(true); }
+
+// What the host waits for, on this thread: bytes of the device, and all of its ops.
+struct Waits {
+  int64_t downloads = 0, synchronizations = 0;
+};
+thread_local Waits waits;
+
+// The pretended device, whose waits are counted.
+const kernels::Ops& CountingDevice() {
+  static const tensor::Memory memory = [] {
+    tensor::Memory made = *PretendedDevice().memory;
+    made.download = [](const tensor::Stream& stream, void* to, const void* from, int64_t bytes) {
+      ++waits.downloads;
+      PretendedDevice().memory->download(stream, to, from, bytes);
+    };
+    made.synchronize = [](const tensor::Stream& stream) {
+      ++waits.synchronizations;
+      return PretendedDevice().memory->synchronize(stream);
+    };
+    return made;
+  }();
+  static const kernels::Ops ops = [] {
+    kernels::Ops made = PretendedDevice();
+    made.memory = &memory;
+    return made;
+  }();
+  return ops;
+}
+
+// A step whose rows are routed waits for its end and its logits, and in no layer; a rank that is
+// idle for the end alone. One that plans on the host does, in every layer.
+TEST(ExpertParallel, TheHostWaitsInNoLayer) {
+  const checkpoint::Checkpoint& checkpoint = Shipped("tiny-a");
+  for (const bool routes : {true, false}) {
+    comm::RunRanks(2, [&](comm::Communicator& comm) {
+      QueueingRank devices(&comm);
+      auto experts =
+          model::ExpertParallel::Make(&comm, PlacementFor(checkpoint.config(), 2, 1), &devices,
+                                      &PretendedExchange(), routes ? &PretendedRouting() : nullptr);
+      const int rank = comm.rank() == 0 ? 0 : 3;  // the other has no text
+      RankReader reader(checkpoint, CountingDevice(), rank, experts->get());
+      ASSERT_TRUE(reader.Step().ok());  // the first of its kind: tables are sent
+      const int64_t before = devices.awaited();
+      waits = {};
+      ASSERT_TRUE(reader.Step().ok());
+      EXPECT_EQ(waits.synchronizations, 1);
+      if (!routes) {
+        EXPECT_GE(waits.downloads, 2 * checkpoint.config().num_hidden_layers);
+        EXPECT_EQ(devices.awaited(), 0);
+        return;
+      }
+      EXPECT_EQ(waits.downloads, comm.rank() == 0 ? 1 : 0);
+      EXPECT_EQ(devices.awaited() - before, 1);
+    });
   }
 }
 
