@@ -9,6 +9,7 @@
 
 #include "base/mapped_file.h"
 #include "tools/bench/drafts.h"
+#include "tools/bench/spec_pairs.h"
 #include "tools/documents.h"
 #include "tools/draft_replay.h"
 #include "tools/session.h"
@@ -89,6 +90,25 @@ TEST(SpecFigures, IntervalsHoldTheMeanOfPairs) {
   EXPECT_NEAR(std::log(interval.high / interval.mean), 0.0983, 0.002);  // 2.776 * s / sqrt(5)
   EXPECT_EQ(bench::IntervalOf({2.0}).low, 0);
   EXPECT_EQ(bench::IntervalOf({2.0, 2.0, 2.0}).high, 2.0);
+}
+
+// What changes evenly over four halves is in both engines alike, and each quad counts once.
+TEST(SpecFigures, QuadsOfHalves) {
+  std::vector<bench::Quad> quads(2);
+  for (size_t i = 0; i < 2; ++i) {
+    const double slow = i == 0 ? 1 : 2;  // the machine
+    quads[i].off.Add({.seconds = slow, .cpu_seconds = 2 * slow, .tokens = 100, .steps = 10});
+    quads[i].off.Add({.seconds = slow, .cpu_seconds = 2 * slow, .tokens = 100, .steps = 10});
+    quads[i].on.Add({.seconds = slow, .cpu_seconds = slow, .tokens = 110, .steps = 5});
+    quads[i].on.Add({.seconds = slow, .cpu_seconds = slow, .tokens = 110, .steps = 5});
+  }
+  const bench::SpeedFigures figures = bench::FiguresOf(quads, 4);
+  EXPECT_NEAR(figures.gain, 1.1, 1e-12);
+  EXPECT_NEAR(figures.low, 1.1, 1e-9);
+  EXPECT_NEAR(figures.cpu_gain, 2.2, 1e-12);
+  EXPECT_NEAR(figures.off_tok_s, 400 / 6.0, 1e-9);
+  EXPECT_NEAR(figures.on_step.tokens, 22, 1e-12);
+  EXPECT_NEAR(figures.off_step.ms, 150, 1e-9);
 }
 
 TEST(SpecFigures, AcceptanceBySlot) {
