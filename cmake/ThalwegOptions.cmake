@@ -3,6 +3,7 @@ option(THALWEG_CHECKS "Keep data-plane checks (TW_DCHECK) on" OFF)
 option(THALWEG_CHECKED_RING "Rings of CUDA products as racecheck can follow them, slower" OFF)
 option(THALWEG_FUZZ "Build the libFuzzer targets (Clang only)" OFF)
 option(THALWEG_TESTS "Build the tests" ON)
+option(THALWEG_PCH "Precompile headers of the standard library, fmt, nlohmann-json and GoogleTest" ON)
 # Warnings stop the build with the compilers that the project is built with day by day; a newer one may
 # warn about something that none of us has seen, and that must not keep anybody from building.
 set(werror OFF)
@@ -33,10 +34,13 @@ add_library(thalweg::flags ALIAS thalweg_flags)
 # Contraction is off so that a row has the same bits whichever vector width the compiler picks.
 set(cxx_flags
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor
-  -ffp-contract=off -fno-math-errno)
+  -ffp-contract=off -fno-math-errno -pthread)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  # GCC bug 105651: a false alarm about "literal" + std::string.
+  # GCC bug 105651: a false alarm about "literal" + std::string; under other names where headers are precompiled.
   list(APPEND cxx_flags -Wno-restrict)
+  if(THALWEG_PCH)
+    list(APPEND cxx_flags -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  endif()
 endif()
 if(THALWEG_WERROR)
   list(APPEND cxx_flags -Werror)
@@ -60,5 +64,6 @@ endif()
 
 find_program(THALWEG_CCACHE ccache)
 if(THALWEG_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${THALWEG_CCACHE})
+  # Without this it keeps nothing that was compiled with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros ${THALWEG_CCACHE})
 endif()

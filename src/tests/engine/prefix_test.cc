@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "tests/engine/harness.h"
+#include "tests/engine/sweep.h"
 
 namespace thalweg::tests {
 namespace {
@@ -15,7 +16,6 @@ namespace {
 using engine::GenerateRequest;
 
 constexpr int64_t kLongest = 600;
-constexpr int64_t kPrefixStep = THALWEG_PREFIX_STEP;  // between the lengths that are tried
 
 GenerateRequest WithPrefix(int64_t shared, int64_t own) {
   return tests::WithPrefix(shared, own, 1000 + static_cast<uint64_t>(shared), 2);
@@ -54,7 +54,7 @@ int64_t ExpectSame(const std::vector<Answer>& cold, const std::vector<Answer>& h
 
 // Known lengths one after the other, then all at once.
 void CheckLengths(model::ReplayMode replay, int64_t own, int64_t first) {
-  const std::vector<GenerateRequest> all = EveryLength(own, kPrefixStep, first);
+  const std::vector<GenerateRequest> all = EveryLength(own, TheEngineSweep().prefix_step, first);
   const std::vector<Answer> cold = Cold(replay, all);
   const auto engine = LoadEngine(Options(replay));
   RunAll(*engine, {WithPrefix(kLongest, 0)});

@@ -1,6 +1,6 @@
 // Speculation changes no token and no bit of a log-probability: greedy and seeded sequences of
 // nano, alone and in batches of 8 and 64, with blocks of fixed and of variable length, are those of
-// plain decoding. THALWEG_PROMPT_STEP and THALWEG_TOKENS say how much of it is run: everything
+// plain decoding. The sweep of the program says how much of it is run: everything
 // (542 prompts, 256 tokens each) is labelled slow.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,6 +15,7 @@
 
 #include "spec/cost_table.h"
 #include "tests/engine/harness.h"
+#include "tests/engine/sweep.h"
 #include "tests/nano/nano_files.h"
 
 namespace thalweg::tests {
@@ -39,10 +40,10 @@ std::vector<std::vector<int32_t>> Prompts() {
 std::vector<GenerateRequest> Requests(double temperature) {
   std::vector<GenerateRequest> requests;
   const auto prompts = Prompts();
-  for (size_t i = 0; i < prompts.size(); i += THALWEG_PROMPT_STEP) {
+  for (size_t i = 0; i < prompts.size(); i += TheEngineSweep().prompt_step) {
     GenerateRequest& r = requests.emplace_back();
     r.prompt = prompts[i];
-    r.max_tokens = THALWEG_TOKENS;
+    r.max_tokens = TheEngineSweep().tokens;
     r.seed = i;
     r.sampling.temperature = temperature;
     r.sampling.ignore_eos = true;
@@ -112,7 +113,7 @@ std::vector<Answer> RunDrafted(const Mode& mode, const std::vector<GenerateReque
   const sched::SchedulerStats stats = engine->metrics().scheduler;
   fmt::print("batch {}, {} length: {} steps, {} drafts verified, {} accepted\n", mode.batch,
              mode.variable ? "variable" : "fixed", stats.plans, stats.drafted, stats.accepted);
-  EXPECT_GT(stats.accepted, requests.size() * THALWEG_TOKENS / 4);
+  EXPECT_GT(stats.accepted, requests.size() * static_cast<size_t>(TheEngineSweep().tokens) / 4);
   return answers;
 }
 
@@ -120,7 +121,7 @@ std::vector<Answer> RunDrafted(const Mode& mode, const std::vector<GenerateReque
 std::vector<Mode> Modes() {
   std::vector<Mode> modes = {{64, false}, {8, false}, {1, false}, {1, true}};
   for (const int64_t batch :
-       THALWEG_PROMPT_STEP == 1 ? std::vector<int64_t>{8, 64} : std::vector<int64_t>{3})
+       TheEngineSweep().prompt_step == 1 ? std::vector<int64_t>{8, 64} : std::vector<int64_t>{3})
     modes.push_back({batch, true});
   return modes;
 }
@@ -142,7 +143,7 @@ TEST_P(SpeculationIdentity, SameTokensAndLogprobs) {
   const std::vector<Answer> drafted = RunDrafted(mode, Requests(temperature));
   ASSERT_EQ(plain.size(), drafted.size());
   for (size_t i = 0; i < plain.size(); ++i) {
-    ASSERT_EQ(plain[i].tokens.size(), THALWEG_TOKENS) << plain[i].status.ToString();
+    ASSERT_EQ(std::ssize(plain[i].tokens), TheEngineSweep().tokens) << plain[i].status.ToString();
     ASSERT_EQ(Difference(plain[i], drafted[i]), "") << "prompt " << i;
   }
 }
