@@ -34,6 +34,7 @@ Result<std::unique_ptr<ForwardRanks>> ForwardRanks::Start(
   if (!placement.ok()) return made->Meet(placement.status());
   TW_ASSIGN(made->experts_,
             model::ExpertParallel::Make(group, std::move(*placement), made->devices_.get()));
+  made->experts_->SetQueued(options.queued_steps);
   return made;
 }
 

@@ -73,6 +73,12 @@ std::vector<OptionRow> ForwardRows() {
        .help = "on a device, record steps of few rows and replay them; results have the same bits",
        .fallback = "on",
        .choices = {"on", "off"}},
+      {.name = "rank-steps",
+       .help = "decode steps over several GPUs: exact (the host plans every exchange) or queued "
+               "(it is in no layer, and graphs are used: several times as fast, but ranks of one "
+               "process may hang where one of them fails); results have the same bits",
+       .fallback = "exact",
+       .choices = {"exact", "queued"}},
       {.name = "max-rows",
        .kind = OptionKind::kInteger,
        .help = "rows of one forward: the chunk of a prefill",

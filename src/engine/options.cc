@@ -67,6 +67,7 @@ void ReadModel(const OptionValues& values, EngineOptions* o) {
   o->pinning = PinningFrom(values);
   o->repack = RepackFrom(values);
   o->graphs = values.Text("graphs") == "on";
+  o->queued_steps = values.Text("rank-steps") == "queued";
   o->max_rows = values.OptionalInteger("max-rows").value_or(o->max_rows);
   if (values.Has("log-level")) o->log_level = values.Text("log-level");
 }
@@ -137,6 +138,7 @@ void WriteMachine(const EngineOptions& o, OptionValues* values) {
   SetText("pin", PinningName(o.pinning), values);
   SetText("repack", RepackName(o.repack), values);
   SetText("graphs", o.graphs ? "on" : "off", values);
+  SetText("rank-steps", o.queued_steps ? "queued" : "exact", values);
 }
 
 void WriteCache(const EngineOptions& o, OptionValues* values) {

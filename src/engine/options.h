@@ -29,7 +29,8 @@ struct EngineOptions {
   int threads = 0;
   base::Pinning pinning = base::Pinning::kAuto;
   model::Repack repack = model::Repack::kAuto;
-  bool graphs = true;  // of a device (model/model.h)
+  bool graphs = true;         // of a device (model/model.h)
+  bool queued_steps = false;  // of ranks that are devices (model/routed_experts.h)
 
   model::ReplayMode replay = model::ReplayMode::kCompact;
   std::optional<int64_t> keep_tokens = {};

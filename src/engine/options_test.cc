@@ -32,6 +32,7 @@ TEST(EngineOptions, ValuesSurviveTheWayThroughTheTable) {
                        {"pin", "off"},
                        {"repack", "never"},
                        {"graphs", "off"},
+                       {"rank-steps", "queued"},
                        {"replay", "compact"},
                        {"keep-tokens", "200"},
                        {"max-rows", "96"},

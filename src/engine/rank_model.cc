@@ -80,6 +80,7 @@ Status AddExperts(const EngineOptions& options, const checkpoint::Config& config
   TW_ASSIGN(parallel::Placement placement, FirstPlacement(options, config, group));
   TW_ASSIGN(rank->experts,
             model::ExpertParallel::Make(group, std::move(placement), rank->devices.get()));
+  rank->experts->SetQueued(options.queued_steps);
   return {};
 }
 

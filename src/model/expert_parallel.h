@@ -43,6 +43,9 @@ class ExpertParallel {
   // Whether this rank computes the expert of a covered layer.
   bool Holds(int layer, int64_t expert) const;
 
+  // Whether steps of few rows may go without the host (RoutedExperts); as they do unless told. The
+  // same on all ranks, before the first step.
+  void SetQueued(bool queued) { routed_.Allow(queued); }
   // Whether ranks agree on steps before they begin: where they are devices.
   bool Agrees(const kernels::Ops& ops) const { return routed_.Can(ops); }
   // What a rank has of a step, and what it could do.

@@ -29,7 +29,7 @@ int64_t RoutedBytes(int64_t hidden, int64_t topk) {
 }
 
 bool RoutedExperts::Can(const Ops& ops) const {
-  return devices_ != nullptr && devices_->size() <= kMostRanks &&
+  return allowed_ && devices_ != nullptr && devices_->size() <= kMostRanks &&
          (exchange_ != nullptr || kernels::RoutedExchangeOf(ops) != nullptr);
 }
 

@@ -28,6 +28,7 @@ class RoutedExperts {
   RoutedExperts(comm::Communicator* devices, const kernels::RoutedExchange* exchange)
       : devices_(devices), exchange_(exchange) {}
 
+  void Allow(bool allowed) { allowed_ = allowed; }
   bool Can(const kernels::Ops& ops) const;
   // A step in which each rank has up to `capacity` rows; 0: a step of another kind.
   void Begin(int64_t capacity) { capacity_ = capacity; }
@@ -97,7 +98,7 @@ class RoutedExperts {
   comm::Communicator* devices_;
   const kernels::RoutedExchange* exchange_;
   int64_t capacity_ = 0;
-  bool settles_ = false;
+  bool settles_ = false, allowed_ = true;
   const int32_t* live_ = nullptr;
   kernels::OfferShape shape_;  // of the layer under way
   tensor::Buffer rooms_[kPurposes];

@@ -20,12 +20,13 @@ constexpr size_t kSampleBytes = 4096;
 constexpr size_t kMaxFiles = 4096;
 
 // Options of the engine that no result depends on; every other one is part of a run's identity.
-constexpr std::array<std::string_view, 29> kWithoutEffect = {"model-dir",
+constexpr std::array<std::string_view, 30> kWithoutEffect = {"model-dir",
                                                              "offline",
                                                              "threads",
                                                              "pin",
                                                              "repack",
                                                              "graphs",
+                                                             "rank-steps",
                                                              "max-rows",
                                                              "max-sequences",
                                                              "cache-tokens",
