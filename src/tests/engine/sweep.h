@@ -1,4 +1,4 @@
-// How much of what there is the tests of whole engines run: a part of it within a minute, or everything.
+// How much of what there is the tests of whole engines run: a part of it within a minute, or all.
 #pragma once
 
 #include <cstddef>
