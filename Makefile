@@ -48,8 +48,9 @@ lint: setup build/dev/build.ninja
 	@cmake --build build/dev -j $(JOBS) --target thalweg_lint -- --quiet
 	@build/dev/src/tools/lint/thalweg_lint --report .
 
-tidy: setup-dev build/dev/build.ninja
-	run-clang-tidy-16 -quiet -extra-arg=-Wno-unknown-warning-option -j $(JOBS) -p build/dev '/src/.*\.cc$$'
+# Without precompiled headers: here a source that does not include what it uses is found.
+tidy: setup-dev build/tidy/build.ninja
+	run-clang-tidy-16 -quiet -extra-arg=-Wno-unknown-warning-option -j $(JOBS) -p build/tidy '$(CURDIR)/src/.*\.cc$$'
 
 format: setup-dev
 	clang-format -i $(SOURCES)
