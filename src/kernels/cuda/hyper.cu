@@ -632,7 +632,7 @@ void HyperPredict(const HyperPredictParams& p) {
   const int64_t bytes = p.rows * sums * static_cast<int64_t>(sizeof(float));
   auto* partial = static_cast<float*>(queue.Scratch(bytes, Queue::kHeldSlot));
   if (partial == nullptr) return;
-  const bool many = p.rows > kJoinedRows;  // of which there is an update on the way nowhere
+  const bool many = p.rows > kJoinedRows;  // which never finish an update on the way (Joins)
   if (many) {
     const BesideHeld beside(&queue);
     const int64_t blocks = base::CeilDiv<int64_t>(SegmentsOf(p), kManyThreads / kWarp);
